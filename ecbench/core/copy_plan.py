@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,19 +47,15 @@ class CopyPlan:
     sizes: NDArray[np.int64]
     source_bytes: int
     destination_bytes: int
-    _total_bytes: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("source_offsets", "destination_offsets", "sizes"):
             object.__setattr__(self, name, _frozen(getattr(self, name), name))
-        lengths = {len(self.source_offsets), len(self.destination_offsets), len(self.sizes)}
-        if len(lengths) != 1:
-            raise EcbenchError(f"copy plan: arrays of different lengths {sorted(lengths)}: give one entry per copy")
-        object.__setattr__(self, "_total_bytes", int(self.sizes.sum()))
-        if len(self.sizes):
-            self._refuse_out_of_range("source", self.source_offsets, self.source_bytes)
-            self._refuse_out_of_range("destination", self.destination_offsets, self.destination_bytes)
-            self._refuse_overlap()
+        if not len(self.source_offsets) == len(self.destination_offsets) == len(self.sizes):
+            lengths = [len(self.source_offsets), len(self.destination_offsets), len(self.sizes)]
+            raise EcbenchError(f"copy plan: arrays of different lengths {lengths}: give one entry per copy")
+        self._refuse_out_of_range()
+        self._refuse_overlap()
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -67,16 +63,19 @@ class CopyPlan:
     @property
     def total_bytes(self) -> int:
         """Bytes copied in all."""
-        return self._total_bytes
+        return int(self.sizes.sum())
 
-    def _refuse_out_of_range(self, side: str, offsets: NDArray[np.int64], capacity: int) -> None:
+    def _refuse_out_of_range(self) -> None:
         # `capacity - size` cannot wrap, `offset + size` could.
-        outside = (self.sizes < 0) | (offsets < 0) | (offsets > capacity - self.sizes)
+        outside = (self.source_offsets | self.destination_offsets | self.sizes) < 0
+        outside |= self.source_offsets > self.source_bytes - self.sizes
+        outside |= self.destination_offsets > self.destination_bytes - self.sizes
         if outside.any():
             index = int(outside.argmax())
             raise EcbenchError(
-                f"copy plan: copy {index} of {self.sizes[index]} bytes at {side} offset {offsets[index]} "
-                f"does not fit a {side} buffer of {capacity} bytes"
+                f"copy plan: copy {index} of {self.sizes[index]} bytes from offset {self.source_offsets[index]} "
+                f"to offset {self.destination_offsets[index]} does not fit buffers of {self.source_bytes} and "
+                f"{self.destination_bytes} bytes"
             )
 
     def _refuse_overlap(self) -> None:
@@ -109,7 +108,7 @@ class CopyPlan:
 
 def _in_order(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> bool:
     """Tells in one pass what sorting would tell for the usual plan, whose destinations ascend."""
-    return bool((starts[1:] >= (starts + sizes)[:-1]).all())
+    return len(starts) <= 1 or bool((starts[1:] >= (starts + sizes)[:-1]).all())
 
 
 def merge_adjacent(plan: CopyPlan) -> CopyPlan:

@@ -7,7 +7,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
+
+    from ecbench.core.protocols import Stream
 
 
 class Direction(StrEnum):
@@ -41,3 +45,41 @@ class DescriptorBatch:
 
     def __len__(self) -> int:
         return int(self.sizes.numel())
+
+
+@dataclass(frozen=True)
+class PreparedCopy:
+    """A batch that an engine has checked and translated.
+
+    Args:
+        engine: The engine that will run; one that chooses among others names its choice.
+        threads: Host threads that will move bytes; 0 where the device does.
+        run: Moves the bytes, or enqueues the moving of them, on a stream.
+    """
+
+    engine: str
+    threads: int
+    run: Callable[[Stream], None]
+
+
+@dataclass(frozen=True)
+class CopyTimes:
+    """How one batched copy went.
+
+    Args:
+        total_s: Wall time from the first call until the copy was complete.
+        fill_s: Seconds spent writing descriptors.
+        submit_s: Seconds spent handing the batch over, without the copy where that ran inside the call.
+        copy_s: Seconds between the start and the end event.
+        descriptors: Copies in the batch.
+        engine: The engine that ran.
+        threads: Host threads that moved bytes; 0 where the device did.
+    """
+
+    total_s: float
+    fill_s: float
+    submit_s: float
+    copy_s: float
+    descriptors: int
+    engine: str
+    threads: int

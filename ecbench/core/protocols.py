@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
+    import numpy as np
     import torch
     from numpy.typing import NDArray
-    import numpy as np
     from torch import Tensor
 
     from ecbench.core.copy_plan import CopyPlan
-    from ecbench.core.descriptors import DescriptorBatch, Direction
+    from ecbench.core.descriptors import CopyTimes, DescriptorBatch, Direction, PreparedCopy
 
 
 class Stream(Protocol):
@@ -74,11 +74,23 @@ class Device(Protocol):
 
     @property
     def pointer_dtype(self) -> torch.dtype:
-        """dtype of descriptor arrays: int64 or uint64."""
+        """Type of descriptor arrays: int64 or uint64."""
 
     @property
     def emulation(self) -> str | None:
         """What stands in for hardware, in words."""
+
+    @property
+    def description(self) -> str:
+        """The product's name, or what the device is."""
+
+    @property
+    def driver(self) -> str | None:
+        """Version of the driver; None where there is none."""
+
+    @property
+    def pinning(self) -> str:
+        """How host memory is made visible to the device, in words."""
 
     @property
     def copies_inside_submit(self) -> bool:
@@ -102,8 +114,18 @@ class Device(Protocol):
     def record_stream(self, tensor: Tensor, stream: Stream) -> None:
         """Keeps the tensor's memory from being handed out again before the stream is done with it."""
 
-    def copy_contiguous(self, device_tensor: Tensor, host_tensor: Tensor, nbytes: int, direction: Direction) -> float:
-        """Copies the first bytes of one tensor to the other in one piece and returns the seconds it took."""
+    def copy_contiguous(
+        self, device_tensor: Tensor, host_tensor: Tensor, nbytes: int, direction: Direction, threads: int
+    ) -> float:
+        """Copies the first bytes of one tensor to the other in one piece; returns the seconds it took.
+
+        Args:
+            device_tensor: uint8, contiguous, on this device.
+            host_tensor: uint8, contiguous, in host memory.
+            nbytes: Bytes to copy.
+            direction: Which way.
+            threads: Host threads to use where the host copies.
+        """
 
 
 class CopyEngine(Protocol):
@@ -113,18 +135,11 @@ class CopyEngine(Protocol):
     def name(self) -> str:
         """Registered name."""
 
-    @property
-    def threads(self) -> int:
-        """Host threads that move bytes; 0 where the device does."""
-
-    def prepare(self, batch: DescriptorBatch) -> Callable[[Stream], None]:
-        """Checks and translates a batch.
+    def prepare(self, batch: DescriptorBatch) -> PreparedCopy:
+        """Checks and translates a batch; moves nothing.
 
         Args:
             batch: What to copy; its arrays stay alive and unchanged until the copy is done.
-
-        Returns:
-            A call that moves the bytes, or enqueues the moving of them, on a stream.
 
         Raises:
             CopyRefusedError: The engine cannot take this batch; the message says why and what can.
@@ -172,22 +187,20 @@ class EncoderCacheSession(Protocol):
 
     @property
     def region(self) -> Tensor:
-        """All blocks with the guard bytes around them: uint8, shape ``(bytes,)``."""
+        """All blocks with the guard bytes around them: uint8, shape ``(bytes,)``, in host memory."""
+
+    @property
+    def blocks_offset(self) -> int:
+        """Offset of block 0 in `region`, in bytes."""
+
+    def block_ids(self, key: str) -> Sequence[int]:
+        """Blocks of an entry, in order."""
 
     def save(self, outputs: Mapping[str, Tensor]) -> CopyTimes:
-        """Saves all entries in one batch and waits until it is done."""
+        """Saves entries in one batch and waits until it is done."""
 
-    def load(self, keys: Iterable[str]) -> CopyTimes:
-        """Loads entries in one batch and waits until it is done."""
+    def load(self, shapes: Mapping[str, tuple[int, ...]]) -> CopyTimes:
+        """Loads entries in one batch into what `allocate` gives, and waits until it is done."""
 
     def close(self) -> None:
         """Releases the region and everything else; may be called twice."""
-
-
-class CopyTimes(Protocol):
-    """How long the parts of one batched copy took."""
-
-    fill_s: float
-    submit_s: float
-    copy_s: float
-    descriptors: int

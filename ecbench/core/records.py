@@ -57,7 +57,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all records. Unknown fields are ignored on reading, so results of a later minor version load."""
 
 
-class Sample(Record):
+class Sample(Record, frozen=True, kw_only=True):
     """One measured round."""
 
     process: int
@@ -76,7 +76,7 @@ class Sample(Record):
     """One contiguous copy of as many bytes between the same two kinds of memory, in the same round."""
 
 
-class Mismatch(Record):
+class Mismatch(Record, frozen=True, kw_only=True):
     """The wrong byte with the lowest destination offset."""
 
     descriptor: int | None
@@ -89,8 +89,8 @@ class Mismatch(Record):
     """Byte value that was found, 0 to 255."""
 
 
-class Verify(Record):
-    """What verification saw over all rounds of a leg."""
+class Verify(Record, frozen=True, kw_only=True):
+    """What verification saw over all rounds of a leg; a leg ends with its first failing round."""
 
     ok: bool
     """No byte was wrong."""
@@ -103,16 +103,14 @@ class Verify(Record):
     stray_bytes: int
     """Bytes altered outside every destination."""
     fault: Fault | None
-    """The worst class seen in the first failing round."""
+    """The class seen in the failing round that comes first in the order of `Fault`."""
     first_mismatch: Mismatch | None
-    """Where the first failing round went wrong first."""
+    """Where it went wrong first."""
     fault_counts: dict[str, int] = {}
-    """Descriptors per fault class in the first failing round."""
-    failed_rounds: int = 0
-    """Rounds in which a byte was wrong."""
+    """Descriptors per fault class in the failing round."""
 
 
-class LegResult(Record):
+class LegResult(Record, frozen=True, kw_only=True):
     """One direction of a case."""
 
     direction: str
@@ -144,7 +142,7 @@ class LegResult(Record):
     verify: Verify | None = None
 
 
-class CaseResult(Record):
+class CaseResult(Record, frozen=True, kw_only=True):
     """A round trip: one workload with one set of parameters."""
 
     case_id: str
@@ -153,7 +151,7 @@ class CaseResult(Record):
     legs: list[LegResult]
 
 
-class Environment(Record):
+class Environment(Record, frozen=True, kw_only=True):
     """Where a result comes from; decides what it may be compared with."""
 
     device: str
@@ -182,7 +180,7 @@ class Environment(Record):
 CaseT = TypeVar("CaseT")
 
 
-class RunResult(Record, Generic[CaseT]):
+class RunResult(Record, Generic[CaseT], frozen=True, kw_only=True):
     """All that one command found."""
 
     schema_version: int

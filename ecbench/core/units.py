@@ -24,7 +24,7 @@ def parse_size(text: str | int) -> int:
     """Reads a size in bytes, for example ``4096``, ``"7KiB"`` or ``"1.5 MiB"``.
 
     Args:
-        text: A whole number of bytes, or a number with a unit (B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB, PB; any case).
+        text: A whole number of bytes, or a number with a unit in any case: B, KiB to PiB, kB to PB.
 
     Returns:
         Bytes, at least 1.
@@ -48,8 +48,8 @@ def _whole_bytes(number: str, unit_bytes: int, text: str) -> int:
     whole, _, fraction = number.partition(".")
     if not fraction:
         return int(whole) * unit_bytes
-    scaled = int(whole + fraction) * unit_bytes
-    size, rest = divmod(scaled, 10 ** len(fraction))
+    divisor: int = 10 ** len(fraction)
+    size, rest = divmod(int(whole + fraction) * unit_bytes, divisor)
     if rest:
         raise EcbenchError(f"size {text!r} is no whole number of bytes: {_EXAMPLES}")
     return size

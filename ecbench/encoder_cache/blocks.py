@@ -6,9 +6,7 @@ costs, not what 4096 ids cost.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
@@ -22,37 +20,70 @@ if TYPE_CHECKING:
 
 
 class Run(NamedTuple):
-    """Neighbouring blocks: ids ``first`` to ``first + count - 1``."""
+    """Neighbouring blocks: ids ``first`` to ``first + length - 1``."""
 
     first: int
-    count: int
+    length: int
 
     @property
     def end(self) -> int:
         """The id after the last."""
-        return self.first + self.count
+        return self.first + self.length
 
 
 class BlockIds(Sequence[int]):
     """Block ids in order, stored as runs. Compares equal to any sequence of the same ids.
 
     Args:
-        runs: Runs in order, none empty; neighbours that continue each other are joined.
+        firsts: First id of each run, int64, shape ``(runs,)``.
+        counts: Ids in each run, int64, shape ``(runs,)``, none zero. Runs that continue each other are joined.
     """
 
-    __slots__ = ("_ends", "runs")
+    __slots__ = ("_length", "counts", "firsts")
 
-    def __init__(self, runs: Iterable[Run]) -> None:
-        self.runs: tuple[Run, ...] = tuple(_join_neighbours(runs))
-        self._ends = list(accumulate(run.count for run in self.runs))
+    def __init__(self, firsts: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        if len(firsts) > 1:
+            breaks = firsts[1:] != (firsts + counts)[:-1]
+            if not breaks.all():
+                starts = np.append(0, np.flatnonzero(breaks) + 1)
+                firsts, counts = firsts[starts], np.add.reduceat(counts, starts)
+        self.firsts = firsts
+        self.counts = counts
+        self._length = int(counts.sum())
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[Run]) -> BlockIds:
+        """Takes runs in order."""
+        table = np.array(runs, dtype=np.int64).reshape(len(runs), 2)
+        return cls(table[:, 0], table[:, 1])
 
     @classmethod
     def of(cls, ids: Iterable[int]) -> BlockIds:
-        """Takes ids as they come: `BlockIds` as they are, anything else in its order."""
-        return ids if isinstance(ids, BlockIds) else cls(Run(int(block), 1) for block in ids)
+        """Takes ids in their order."""
+        if isinstance(ids, BlockIds):
+            return ids
+        firsts = np.fromiter(ids, dtype=np.int64)
+        return cls(firsts, np.ones_like(firsts))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[BlockIds]) -> BlockIds:
+        """Puts ids one after the other; runs that meet are joined."""
+        if not parts:
+            return cls.of_runs(())
+        return cls(np.concatenate([part.firsts for part in parts]), np.concatenate([part.counts for part in parts]))
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs in order."""
+        return list(map(Run, self.firsts.tolist(), self.counts.tolist()))
+
+    @property
+    def slots(self) -> NDArray[np.int64]:
+        """Position of each run's first id among all ids, int64, shape ``(runs,)``."""
+        return np.cumsum(self.counts) - self.counts
 
     def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
+        return self._length
 
     @overload
     def __getitem__(self, index: int) -> int: ...
@@ -60,52 +91,36 @@ class BlockIds(Sequence[int]):
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: int | slice) -> int | list[int]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        position = index + len(self) if index < 0 else index
-        if not 0 <= position < len(self):
-            raise IndexError(f"index {index} of {len(self)} block ids")
-        which = bisect_right(self._ends, position)
-        run = self.runs[which]
-        return run.first + position - (self._ends[which] - run.count)
+            selected: list[int] = self.to_array()[index].tolist()
+            return selected
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(f"index {index} of {self._length} block ids")
+        slots = self.slots
+        run = int(np.searchsorted(slots, position, side="right")) - 1
+        return int(self.firsts[run] + position - slots[run])
 
     def __iter__(self) -> Iterator[int]:
         for run in self.runs:
             yield from range(run.first, run.end)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, BlockIds):
-            return self.runs == other.runs
-        if isinstance(other, Sequence) and not isinstance(other, str | bytes):
-            return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-        return NotImplemented
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return self._length == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
-        return hash(self.runs)
+        return hash(tuple(self.runs))
 
     def __repr__(self) -> str:
         return f"BlockIds({', '.join(f'{run.first}..{run.end - 1}' for run in self.runs)})"
 
     def to_array(self) -> NDArray[np.int64]:
         """The ids, int64, shape ``(len(self),)``."""
-        if not self.runs:
-            return np.empty(0, dtype=np.int64)
-        return np.concatenate([np.arange(run.first, run.end, dtype=np.int64) for run in self.runs])
+        return np.repeat(self.firsts - self.slots, self.counts) + np.arange(self._length)
 
 
-def _join_neighbours(runs: Iterable[Run]) -> Iterator[Run]:
-    current: Run | None = None
-    for run in runs:
-        if current is not None and current.end == run.first:
-            current = Run(current.first, current.count + run.count)
-            continue
-        if current is not None:
-            yield current
-        current = run
-    if current is not None:
-        yield current
-
-
-class SaveDescriptor(NamedTuple):
+class BlockCopy(NamedTuple):
     """One copy of an entry into the region: ``slot`` counts the entry's blocks from 0."""
 
     slot: int
@@ -113,7 +128,15 @@ class SaveDescriptor(NamedTuple):
     size_bytes: int
 
 
-def coalesce(block_ids: Iterable[int], block_size_bytes: int, total_bytes: int) -> list[SaveDescriptor]:
+class BlockCopies(NamedTuple):
+    """Many copies of an entry, as columns: int64, shape ``(copies,)``."""
+
+    slots: NDArray[np.int64]
+    first_blocks: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+def coalesce(block_ids: Iterable[int], block_size_bytes: int, total_bytes: int) -> list[BlockCopy]:
     """Turns an entry's blocks into as few copies as their neighbourhood allows.
 
     Args:
@@ -127,28 +150,29 @@ def coalesce(block_ids: Iterable[int], block_size_bytes: int, total_bytes: int) 
     Raises:
         EcbenchError: The entry needs more blocks than it has, or a size is out of range.
     """
-    ids = BlockIds.of(block_ids)
-    _refuse_oversized(len(ids), block_size_bytes, total_bytes)
-    descriptors = []
-    slot = 0
-    for run in ids.runs:
-        remaining = total_bytes - slot * block_size_bytes
-        if remaining <= 0:
-            break
-        descriptors.append(SaveDescriptor(slot, run.first, min(run.count * block_size_bytes, remaining)))
-        slot += run.count
-    return descriptors
+    copies = coalesced_copies(BlockIds.of(block_ids), block_size_bytes, total_bytes)
+    return list(map(BlockCopy, *(column.tolist() for column in copies)))
 
 
-def split_blocks(block_ids: Iterable[int], block_size_bytes: int, total_bytes: int) -> list[SaveDescriptor]:
-    """Turns an entry's blocks into one copy each: `coalesce` without the joining; same arguments, result and errors."""
-    ids = BlockIds.of(block_ids)
-    _refuse_oversized(len(ids), block_size_bytes, total_bytes)
+def coalesced_copies(block_ids: BlockIds, block_size_bytes: int, total_bytes: int) -> BlockCopies:
+    """`coalesce` as columns: one copy per run."""
+    _refuse_oversized(len(block_ids), block_size_bytes, total_bytes)
+    slots = block_ids.slots
+    needed = int(np.searchsorted(slots, -(-total_bytes // block_size_bytes)))
+    sizes = block_ids.counts[:needed] * block_size_bytes
+    if needed:
+        sizes[-1] = min(int(sizes[-1]), total_bytes - int(slots[needed - 1]) * block_size_bytes)
+    return BlockCopies(slots[:needed], block_ids.firsts[:needed], sizes)
+
+
+def split_copies(block_ids: BlockIds, block_size_bytes: int, total_bytes: int) -> BlockCopies:
+    """Turns an entry's blocks into one copy each; arguments, order, cutting and errors as in `coalesce`."""
+    _refuse_oversized(len(block_ids), block_size_bytes, total_bytes)
     needed = -(-total_bytes // block_size_bytes)
-    return [
-        SaveDescriptor(slot, block, min(block_size_bytes, total_bytes - slot * block_size_bytes))
-        for slot, block in zip(range(needed), ids, strict=False)
-    ]
+    sizes = np.full(needed, block_size_bytes, dtype=np.int64)
+    if needed:
+        sizes[-1] = total_bytes - (needed - 1) * block_size_bytes
+    return BlockCopies(np.arange(needed, dtype=np.int64), block_ids.to_array()[:needed], sizes)
 
 
 def _refuse_oversized(blocks: int, block_size_bytes: int, total_bytes: int) -> None:

@@ -45,20 +45,22 @@ class _FreeStack:
         taken = []
         while wanted:
             top = self._runs.pop()
-            part = min(top.count, wanted)
-            if part < top.count:
-                self._runs.append(Run(top.first, top.count - part))
+            part = min(top.length, wanted)
+            if part < top.length:
+                self._runs.append(Run(top.first, top.length - part))
             taken.append(Run(top.end - part, part))
             wanted -= part
-        return BlockIds(sorted(taken))
+        return BlockIds.of_runs(sorted(taken))
 
     def push(self, block_ids: BlockIds) -> None:
         """Puts ids on top, the highest last."""
         self.count += len(block_ids)
         for run in block_ids.runs:
             if self._runs and self._runs[-1].end == run.first:
-                run = Run(self._runs[-1].first, self._runs.pop().count + run.count)
-            self._runs.append(run)
+                below = self._runs.pop()
+                self._runs.append(Run(below.first, below.length + run.length))
+            else:
+                self._runs.append(run)
 
 
 class EmbeddingCache:

@@ -1,6 +1,6 @@
 """The shared host region: blocks in /dev/shm, in a file that never has a name.
 
-An unnamed file (O_TMPFILE) is gone with its last descriptor, however the process ends, so nothing is left behind by a kill
+An unnamed file (O_TMPFILE) is gone with its last descriptor, however the process ends, so a kill leaves nothing behind
 (vLLM #51317). Its pages are reserved before they are mapped, so a full /dev/shm is an error and not a SIGBUS (#52496).
 """
 
@@ -172,13 +172,19 @@ def attach_region(handle: RegionHandle, timeout_s: float = ATTACH_TIMEOUT_S) -> 
             "its creator must live and belong to the same user"
         ) from error
     try:
-        if os.fstat(fd).st_ino != handle.inode:
-            raise EcbenchError(f"descriptor {handle.fd} of process {handle.pid} is no longer the shared region: ask for a new handle")
+        _refuse_other_file(fd, handle)
         _wait_for_size(fd, _file_bytes(handle.num_blocks, handle.block_size_bytes, handle.guard_bytes), timeout_s)
         return SharedRegion(fd, handle.num_blocks, handle.block_size_bytes, handle.guard_bytes)
     except BaseException:
         os.close(fd)
         raise
+
+
+def _refuse_other_file(fd: int, handle: RegionHandle) -> None:
+    if os.fstat(fd).st_ino != handle.inode:
+        raise EcbenchError(
+            f"descriptor {handle.fd} of process {handle.pid} is no longer the shared region: ask for a new handle"
+        )
 
 
 def refuse_if_too_large(needed_bytes: int) -> None:
@@ -209,7 +215,9 @@ def _open_unnamed() -> int:
     try:
         return os.open(SHM_DIRECTORY, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise EcbenchError(f"{SHM_DIRECTORY} cannot hold an unnamed file ({error.strerror}): mount a tmpfs there") from error
+        raise EcbenchError(
+            f"{SHM_DIRECTORY} cannot hold an unnamed file ({error.strerror}): mount a tmpfs there"
+        ) from error
 
 
 def _reserve(fd: int, nbytes: int) -> None:
@@ -243,6 +251,6 @@ def _prefault(mapping: mmap.mmap) -> None:
 
 
 def _touch_pages(mapping: mmap.mmap) -> None:
-    # Kernels before 5.14 answer EINVAL (vLLM #53190). Each byte is written back as it is: another rank may have filled it.
+    # Kernels before 5.14 answer EINVAL (vLLM #53190). Bytes are written back as they are: another rank may have put them.
     pages = np.frombuffer(mapping, dtype=np.uint8)[:: mmap.PAGESIZE]
     np.bitwise_or(pages, 0, out=pages)

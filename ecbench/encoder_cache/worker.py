@@ -7,14 +7,14 @@ A step is: `begin_step`, `save` for each new output, `flush`, `load`, `poll`. Mo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ecbench.core.copy_plan import CopyPlan
 from ecbench.core.descriptors import Direction
 from ecbench.core.errors import EcbenchError
-from ecbench.encoder_cache.blocks import BlockIds, SaveDescriptor
+from ecbench.encoder_cache.blocks import BlockCopies, BlockIds
 from ecbench.transfer.addresses import address_of
 from ecbench.transfer.queue import CompletedTransfer, TransferQueue
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from ecbench.core.protocols import CopyEngine, DescriptorArrays, DescriptorWriter, Device
+    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
     from ecbench.encoder_cache.region import SharedRegion
+    from ecbench.transfer.descriptor_arrays import DescriptorArrays
 
-Layout = Callable[[Iterable[int], int, int], list[SaveDescriptor]]
-"""`ecbench.encoder_cache.blocks.coalesce` or `split_blocks`."""
+Layout = Callable[[BlockIds, int, int], BlockCopies]
+"""`ecbench.encoder_cache.blocks.coalesced_copies` or `split_copies`."""
 Keys = tuple[str, ...]
 
 
@@ -158,7 +159,7 @@ class EncoderCacheWorker:
         began = time.perf_counter()
         block_bytes = self._region.block_size_bytes
         copies = self._layout(block_ids, block_bytes, output.nbytes)
-        if copies:
+        if len(copies.sizes):
             self._add_copies(_save_plan(copies, block_bytes, output.nbytes, self._blocks.nbytes), output)
         self._pending.fill_s += time.perf_counter() - began
         del self._pending.awaited[key]
@@ -187,7 +188,7 @@ class EncoderCacheWorker:
     def load(self, loads: Mapping[str, LoadSpec]) -> dict[str, Tensor]:
         """Loads entries in one batch; the compute stream waits for it.
 
-        Whole blocks are copied, in the order of the entries' first blocks, so that neighbouring entries share a descriptor.
+        Whole blocks are copied, in the order of the entries' first blocks, so that neighbours share a descriptor.
 
         Args:
             loads: What to load; an entry that is on the device already is loaded again.
@@ -202,8 +203,8 @@ class EncoderCacheWorker:
         for key, spec in loads.items():
             self._refuse_dtype(key, spec.dtype)
         began = time.perf_counter()
-        ordered = sorted(loads.items(), key=lambda item: item[1].block_ids[0] if item[1].block_ids else -1)
-        blocks = BlockIds(run for _, spec in ordered for run in spec.block_ids.runs)
+        ordered = sorted(loads.items(), key=lambda item: _first_block(item[1].block_ids))
+        blocks = BlockIds.concatenate([spec.block_ids for _, spec in ordered])
         total = len(blocks) * self._region.block_size_bytes
         buffer = self._allocate(total)
         views = self._views(ordered, buffer)
@@ -253,7 +254,7 @@ class EncoderCacheWorker:
     def _refuse_dtype(self, key: str, dtype: torch.dtype) -> None:
         if dtype is not self._dtype:
             raise EcbenchError(
-                f"entry {key!r} is {dtype} but the model's embeddings are {self._dtype}: cast the encoder's output first"
+                f"entry {key!r} is {dtype}, the model's embeddings are {self._dtype}: cast the encoder's output first"
             )
 
     def _add_copies(self, plan: CopyPlan, output: Tensor) -> None:
@@ -303,21 +304,15 @@ def _product(shape: tuple[int, ...]) -> int:
     return result
 
 
-def _save_plan(copies: list[SaveDescriptor], block_bytes: int, output_bytes: int, region_bytes: int) -> CopyPlan:
-    return CopyPlan(
-        [copy.slot * block_bytes for copy in copies],
-        [copy.first_block * block_bytes for copy in copies],
-        [copy.size_bytes for copy in copies],
-        output_bytes,
-        region_bytes,
-    )
+def _first_block(block_ids: BlockIds) -> int:
+    return int(block_ids.firsts[0]) if len(block_ids) else -1
 
 
-def _load_plan(copies: list[SaveDescriptor], block_bytes: int, region_bytes: int, total_bytes: int) -> CopyPlan:
-    return CopyPlan(
-        [copy.first_block * block_bytes for copy in copies],
-        [copy.slot * block_bytes for copy in copies],
-        [copy.size_bytes for copy in copies],
-        region_bytes,
-        total_bytes,
-    )
+def _save_plan(copies: BlockCopies, block_bytes: int, output_bytes: int, region_bytes: int) -> CopyPlan:
+    slots, first_blocks, sizes = copies
+    return CopyPlan(slots * block_bytes, first_blocks * block_bytes, sizes, output_bytes, region_bytes)
+
+
+def _load_plan(copies: BlockCopies, block_bytes: int, region_bytes: int, total_bytes: int) -> CopyPlan:
+    slots, first_blocks, sizes = copies
+    return CopyPlan(first_blocks * block_bytes, slots * block_bytes, sizes, region_bytes, total_bytes)

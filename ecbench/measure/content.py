@@ -1,7 +1,7 @@
 """Seeded content whose every 8 bytes tell the round and the offset they belong to.
 
-Word ``i`` of a round is ``key + i * MULTIPLIER`` modulo 2**64. The multiplier is odd, so the mapping can be undone: from a
-word and a key follows the one offset it can come from, which is how a misplaced or outdated block is recognised.
+Word ``i`` of a round is ``key + i * MULTIPLIER`` modulo 2**64. The multiplier is odd, so the mapping can be undone: a
+word and a key give the one offset the word can come from, which is how a misplaced or outdated block is recognised.
 """
 
 from __future__ import annotations
@@ -78,5 +78,5 @@ def content_bytes(key: int, offset: int, size: int) -> NDArray[np.uint8]:
 
 
 def word_offset(word: int, key: int) -> int:
-    """Undoes the content: the word offset at which a round holds a value (below 2**64; mostly far outside any buffer)."""
+    """Undoes the content: the word offset at which a round holds a value; far outside any buffer for a foreign one."""
     return (word - key) * int(_INVERSE) % _MODULUS

@@ -1,7 +1,7 @@
 """Names what went wrong in a round, from final memory alone.
 
-Runs only where a quick comparison found a difference, so it is written to be exact rather than fast. The rules and their
-order are those of `ecbench.core.records.Fault`.
+Runs only where a quick comparison found a difference, so it is written to be exact rather than fast. The rules and
+their order are those of `ecbench.core.records.Fault`.
 """
 
 from __future__ import annotations
@@ -157,12 +157,16 @@ class _FaultNamer:
         poison = found == POISON_BYTE
         if poison.all():
             return Fault.MISSING
+        return self._name_misplaced(found, poison, source) or self._name_partial(found, poison, source)
+
+    def _name_misplaced(self, found: NDArray[np.uint8], poison: NDArray[np.bool_], source: int) -> Fault | None:
         if any(self._is_content_of(found, earlier, source) for earlier in self._earlier_keys):
             return Fault.STALE
         if self._is_swapped(found, poison, source):
             return Fault.SWAPPED
-        if self._locate(found, self._key) is not None:
-            return Fault.SHIFTED
+        return Fault.SHIFTED if self._locate(found, self._key) is not None else None
+
+    def _name_partial(self, found: NDArray[np.uint8], poison: NDArray[np.bool_], source: int) -> Fault:
         right = found == self._content[source : source + len(found)]
         if right[0] and poison[int(right.argmin()) :].all():
             return Fault.TRUNCATED
@@ -200,7 +204,7 @@ class _FaultNamer:
         return False
 
     def _candidates(self, found: NDArray[np.uint8]) -> list[int]:
-        """Sources of this plan at which the bytes can begin: one per alignment, all where the bytes hold no whole word."""
+        """Sources of this plan at which the bytes can begin: all of them where the bytes hold no whole word."""
         if len(found) < _MIN_DECODABLE_BYTES:
             return list(self._sizes_by_source)
         offsets = (word_offset(_word_at(found, phase), self._key) * WORD_BYTES - phase for phase in range(WORD_BYTES))

@@ -14,10 +14,16 @@ if TYPE_CHECKING:
 
 
 class StageClock:
-    """Adds up wall time by stage. Stages do not nest; what no stage covers is ``other``."""
+    """Adds up wall time by stage. Stages do not nest; what no stage covers is ``other``.
 
-    def __init__(self) -> None:
+    Args:
+        imports_s: Seconds that had passed before the clock was made; counted as the stage ``imports``.
+    """
+
+    def __init__(self, imports_s: float = 0.0) -> None:
+        self._started_s = time.perf_counter() - imports_s
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self.add("imports", imports_s)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -32,8 +38,9 @@ class StageClock:
         """Counts seconds that were measured elsewhere."""
         self._seconds[name] += seconds
 
-    def seconds_by_stage(self, total_s: float) -> dict[str, float]:
-        """The stages in the order they first ran, then ``other``: the rest of ``total_s``."""
+    def seconds_by_stage(self) -> dict[str, float]:
+        """The stages in the order they first ran, then ``other``: the rest of the time until now."""
+        total_s = time.perf_counter() - self._started_s
         return {**self._seconds, "other": max(0.0, total_s - sum(self._seconds.values()))}
 
 

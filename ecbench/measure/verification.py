@@ -42,7 +42,6 @@ def verify_round(
         fault=diagnosis.fault,
         first_mismatch=diagnosis.first_mismatch,
         fault_counts=diagnosis.fault_counts,
-        failed_rounds=1,
     )
 
 
@@ -74,5 +73,4 @@ def combine_rounds(rounds: Sequence[Verify]) -> Verify:
         fault=first_failure.fault,
         first_mismatch=first_failure.first_mismatch,
         fault_counts=first_failure.fault_counts,
-        failed_rounds=sum(verify.failed_rounds for verify in rounds),
     )

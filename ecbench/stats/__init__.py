@@ -1,1 +1,1 @@
-""""""
+"""Figures that follow from samples."""

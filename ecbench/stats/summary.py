@@ -22,8 +22,8 @@ CONFIDENCE = 0.95
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Distribution-free confidence interval of the median: two order statistics.
 
-    The pair k-th smallest, k-th largest covers the median with probability ``1 - 2 P(Binomial(n, 1/2) < k)``; the largest
-    k that still reaches the confidence is taken. Below six values no pair does, and the whole range is given.
+    The pair k-th smallest, k-th largest covers the median with probability ``1 - 2 P(Binomial(n, 1/2) < k)``; the
+    largest k that still reaches the confidence is taken. Below six values no pair does, and the whole range is given.
 
     Args:
         values: At least one number.

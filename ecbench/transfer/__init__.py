@@ -1,1 +1,1 @@
-"""What encoder-cache and KV workers share: descriptor arrays, their writers and pool, stream and event pools, transfers in flight."""
+"""What encoder-cache and KV workers share: descriptor arrays and their writers, pools, transfers in flight."""

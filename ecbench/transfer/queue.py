@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from ecbench.core.descriptors import Direction
+    from ecbench.core.descriptors import Direction, PreparedCopy
     from ecbench.core.protocols import CopyEngine, Device, Event, Stream
     from ecbench.transfer.descriptor_arrays import DescriptorArrays
 
@@ -53,6 +53,8 @@ class CompletedTransfer(Generic[LabelT]):
         submit_s: Seconds spent handing the batch over, without the copy where that ran inside the call.
         copy_s: Seconds between the start and the end event.
         descriptors: Copies in the batch.
+        engine: The engine that ran.
+        threads: Host threads that moved bytes; 0 where the device did.
     """
 
     label: LabelT
@@ -60,12 +62,15 @@ class CompletedTransfer(Generic[LabelT]):
     submit_s: float
     copy_s: float
     descriptors: int
+    engine: str
+    threads: int
 
 
 @dataclass(frozen=True, eq=False)
 class _InFlight(Generic[LabelT]):
     label: LabelT
     batch: DescriptorBatch
+    prepared: PreparedCopy
     arrays: DescriptorArrays
     stream: Stream
     start: Event
@@ -139,21 +144,21 @@ class TransferQueue(Generic[LabelT]):
 
     def _start(self, label: LabelT, arrays: DescriptorArrays, batch: DescriptorBatch, fill_s: float) -> Stream:
         began = time.perf_counter()
-        run = self._engine.prepare(batch)
+        prepared = self._engine.prepare(batch)
         stream, start, end = self._streams.acquire(), self._events.acquire(), self._events.acquire()
         for tensor in (*batch.source_tensors, *batch.destination_tensors):
             self._device.record_stream(tensor, stream)
         stream.wait_stream(self._device.current_stream())
         start.record(stream)
         try:
-            run(stream)
+            prepared.run(stream)
         except BaseException:
             # Part of the batch may be on its way: its arrays and tensors must outlive it.
             stream.synchronize()
             raise
         end.record(stream)
         wall = time.perf_counter() - began
-        self._in_flight.append(_InFlight(label, batch, arrays, stream, start, end, fill_s, wall))
+        self._in_flight.append(_InFlight(label, batch, prepared, arrays, stream, start, end, fill_s, wall))
         return stream
 
     def poll(self) -> list[CompletedTransfer[LabelT]]:
@@ -182,4 +187,6 @@ class TransferQueue(Generic[LabelT]):
             submit_s=max(0.0, transfer.submit_wall_s - inside),
             copy_s=copy_s,
             descriptors=len(transfer.batch),
+            engine=transfer.prepared.engine,
+            threads=transfer.prepared.threads,
         )

@@ -5,7 +5,6 @@ To add one: something with ``name`` and ``write``, and a line in `_WRITERS`. Wri
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ import torch
 from ecbench.core.errors import CopyRefusedError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ecbench.core.copy_plan import CopyPlan
     from ecbench.core.protocols import DescriptorArrays, DescriptorWriter
@@ -49,7 +48,9 @@ class TorchItemWriter:
         """Writes a plan, one element at a time."""
         sources, destinations, sizes = arrays.tensors
         try:
-            for index, (source, destination, size) in enumerate(_rows(plan, source_address, destination_address), start):
+            for index, (source, destination, size) in enumerate(
+                _rows(plan, source_address, destination_address), start
+            ):
                 sources[index] = self.encode(source)
                 destinations[index] = self.encode(destination)
                 sizes[index] = size

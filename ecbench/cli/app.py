@@ -1,0 +1,37 @@
+"""The command-line application: which commands there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ecbench.cli.report import report
+from ecbench.cli.roundtrip import roundtrip
+from ecbench.version import __version__
+
+app = typer.Typer(
+    name="ecbench",
+    help="Byte-verified benchmarks and diagnostics for encoder-cache and KV-offload transfers of vLLM-style engines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(roundtrip)
+app.command()(report)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ecbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Shared by all commands."""

@@ -1,0 +1,131 @@
+"""What all commands share: options, output streams, and errors as one line with an exit code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ParamSpec
+
+import typer
+
+from ecbench.core.errors import EcbenchError, ExitCode
+from ecbench.core.records import to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ecbench.core.records import Record
+
+P = ParamSpec("P")
+STDOUT = Path("-")
+PIPE_COLUMNS = 200
+"""Width of tables that no terminal limits."""
+
+JsonOption = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="PATH|-", help="Also write the result as JSON; '-' prints only the JSON."),
+]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for reports.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of content and workloads.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; print only what went wrong.")]
+DEFAULT_OUT = Path("reports")
+
+
+def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
+    """Turns a command's return value, its errors and Ctrl-C into exit codes.
+
+    Args:
+        command: Returns its exit code; may raise `EcbenchError`.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except EcbenchError as error:
+            code = error.exit_code
+            typer.echo(f"ecbench: {error}", err=True)
+        except KeyboardInterrupt:
+            code = ExitCode.INTERRUPTED
+            typer.echo("ecbench: interrupted", err=True)
+        raise typer.Exit(int(code))
+
+    return wrapped
+
+
+@contextmanager
+def printing() -> Iterator[Console]:
+    """Gives a console on stdout. A reader that went away (``| head``) ends the printing, not the command.
+
+    Raises:
+        EcbenchError: stdout cannot be written for another reason, for example a full disk.
+    """
+    from rich.console import Console  # noqa: PLC0415 - costs 30 ms that --help need not pay
+
+    width = None if sys.stdout.isatty() else PIPE_COLUMNS
+    try:
+        yield Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+    except OSError as error:
+        _discard_stdout()
+        raise EcbenchError(
+            f"standard output: cannot be written ({error.strerror}): free some room or use --out"
+        ) from error
+
+
+def _discard_stdout() -> None:
+    """Sends what is still buffered nowhere: the interpreter flushes stdout once more at exit and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def print_json(record: Record) -> None:
+    """Prints a record as JSON."""
+    with printing():
+        sys.stdout.write(to_json(record).decode())
+
+
+def write_json(path: Path, record: Record) -> None:
+    """Writes a record where ``--json`` says: a file, or stdout for ``-``."""
+    from ecbench.report.files import write_atomically  # noqa: PLC0415 - only when there is something to write
+
+    if path == STDOUT:
+        print_json(record)
+    else:
+        write_atomically(path, to_json(record))
+
+
+@contextmanager
+def round_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Shows progress on stderr: a bar in a terminal, a line per case elsewhere, nothing when quiet."""
+    if quiet:
+        yield lambda *_: None
+    elif sys.stderr.isatty():
+        with _progress_bar() as report:
+            yield report
+    else:
+        yield _report_case_start
+
+
+def _report_case_start(case_id: str, done: int, rounds: int) -> None:
+    if done == 1:
+        typer.echo(f"{case_id}: {rounds} rounds, warm-up included", err=True)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    from rich.console import Console  # noqa: PLC0415 - as above
+    from rich.progress import Progress  # noqa: PLC0415 - as above
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("")
+
+        def report(case_id: str, done: int, rounds: int) -> None:
+            progress.update(task, description=case_id, completed=done, total=rounds)
+
+        yield report

@@ -1,0 +1,1 @@
+"""Encoder-cache workloads: models as data, scenarios, and how entries come to lie in a region."""

@@ -1,0 +1,1 @@
+"""Devices, copy engines and facts about the machine."""

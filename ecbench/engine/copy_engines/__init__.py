@@ -1,0 +1,1 @@
+"""Ways to move a batch of descriptors, by name."""

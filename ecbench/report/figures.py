@@ -1,0 +1,134 @@
+"""The words and numbers that every format of a round trip shows."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from ecbench.core.records import LegStatus
+from ecbench.core.units import format_bandwidth, format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from ecbench.core.records import CaseResult, LegResult, RoundTripResult
+
+ABSENT = "-"
+LEG_COLUMNS = (
+    "leg",
+    "blocks",
+    "descriptors",
+    "bandwidth [95% interval]",
+    "of ceiling",
+    "fill",
+    "submit",
+    "copy",
+    "bytes",
+)
+
+
+def leg_row(leg: LegResult) -> tuple[str, ...]:
+    """One leg as text, in the order of `LEG_COLUMNS`."""
+    return (
+        leg.direction,
+        f"{leg.blocks}",
+        f"{leg.descriptors}" if leg.descriptors else ABSENT,
+        _bandwidth(leg),
+        f"{leg.ceiling_ratio:.2f}" if leg.ceiling_ratio is not None else ABSENT,
+        *(_median_time(leg, stage) for stage in ("fill_s", "submit_s", "copy_s")),
+        verdict(leg),
+    )
+
+
+def _bandwidth(leg: LegResult) -> str:
+    if leg.bandwidth_bytes_per_s is None or leg.ci_low_s is None or leg.ci_high_s is None:
+        return ABSENT
+    low, high = leg.copied_bytes / leg.ci_high_s, leg.copied_bytes / leg.ci_low_s
+    number, unit = format_bandwidth(leg.bandwidth_bytes_per_s).split()
+    return f"{number} {unit} [{_in_unit(low, unit)}, {_in_unit(high, unit)}]"
+
+
+def _in_unit(bytes_per_s: float, unit: str) -> str:
+    scale = {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12, "PB/s": 1e15}[unit]
+    return f"{bytes_per_s / scale:.3g}"
+
+
+def _median_time(leg: LegResult, stage: str) -> str:
+    return format_seconds(median(getattr(sample, stage) for sample in leg.samples)) if leg.samples else ABSENT
+
+
+def verdict(leg: LegResult) -> str:
+    """What became of the bytes, in a word or two."""
+    if leg.status is LegStatus.PASSED and leg.verify is not None:
+        return f"all right ({format_bytes(leg.verify.checked_bytes)} checked)"
+    if leg.status is LegStatus.FAILED and leg.verify is not None and leg.verify.fault is not None:
+        return f"WRONG: {leg.verify.fault.value}"
+    return leg.status.value.upper()
+
+
+def case_title(case: CaseResult) -> str:
+    """What a case is, in one line."""
+    params = case.params
+    block = params.get("block_size_bytes")
+    parts = [
+        str(params.get("model", "")),
+        ", ".join(map(str, images)) if isinstance(images := params.get("images"), list) else "",
+        str(params.get("placement", "")),
+        f"blocks of {format_bytes(block)}" if isinstance(block, int) else "",
+        f"engine {' and '.join(_engines(case))}",
+        f"writer {params.get('writer')}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _engines(case: CaseResult) -> list[str]:
+    ran = list(dict.fromkeys(leg.engine for leg in case.legs if leg.engine))
+    asked = str(case.params.get("engine"))
+    if not ran:
+        return [asked]
+    return [f"{name} (chosen by auto)" if asked == "auto" else name for name in ran]
+
+
+def remarks(case: CaseResult) -> list[str]:
+    """Reasons and notes of a case, each once, in the order of its legs."""
+    lines = [f"{leg.direction}: {leg.reason}" for leg in case.legs if leg.reason]
+    return list(dict.fromkeys(lines + [note for leg in case.legs for note in leg.notes]))
+
+
+def environment_line(result: RoundTripResult) -> str:
+    """Where a result comes from, in one line."""
+    env = result.environment
+    return (
+        f"device {env.device} ({env.device_name}), torch {env.torch}, NumPy {env.numpy}, Python {env.python}, "
+        f"{env.host_cpu} with {env.host_cpus} cores, pinning {env.pinning}"
+    )
+
+
+def warnings(result: RoundTripResult) -> list[str]:
+    """What must be read before any number."""
+    env = result.environment
+    lines = [f"EMULATED: {env.emulation}. Times say nothing about real hardware."] if env.emulation else []
+    if env.device == "cpu":
+        lines.append("Host to host: this checks bytes and ecbench's own overhead; it is no accelerator's bandwidth.")
+    if env.stand_ins:
+        lines.append(f"STAND-INS took part: {', '.join(env.stand_ins)}.")
+    if not result.complete:
+        lines.append("INTERRUPTED: only the cases that were finished are here.")
+    return lines
+
+
+def summary(result: RoundTripResult) -> str:
+    """How it ended, in one line."""
+    legs = [leg for case in result.cases for leg in case.legs]
+    bad = [leg for leg in legs if leg.status in {LegStatus.FAILED, LegStatus.ERROR}]
+    skipped = sum(leg.status is LegStatus.SKIPPED for leg in legs)
+    total_s = sum(result.stages_s.values())
+    outcome = (
+        f"{len(bad)} of {len(legs)} legs went wrong" if bad else f"every byte of {len(legs) - skipped} legs is right"
+    )
+    return f"{outcome}, {skipped} skipped; {len(result.cases)} cases in {format_seconds(total_s)}"
+
+
+def stage_line(result: RoundTripResult) -> str:
+    """Where the command's time went, largest first."""
+    total_s = sum(result.stages_s.values()) or 1.0
+    ordered = sorted(result.stages_s.items(), key=lambda item: -item[1])
+    return "time: " + ", ".join(f"{name} {seconds / total_s:.0%}" for name, seconds in ordered)

@@ -1,0 +1,69 @@
+"""A round trip as a table in a terminal, or as plain aligned text in a pipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from ecbench.core.records import LegStatus
+from ecbench.report.figures import (
+    LEG_COLUMNS,
+    case_title,
+    environment_line,
+    leg_row,
+    remarks,
+    stage_line,
+    summary,
+    warnings,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ecbench.core.records import CaseResult, RoundTripResult
+
+_STYLES = {
+    LegStatus.PASSED: "green",
+    LegStatus.FAILED: "bold red",
+    LegStatus.ERROR: "bold red",
+    LegStatus.SKIPPED: "yellow",
+}
+_NUMBERS = frozenset({"blocks", "descriptors", "of ceiling", "fill", "submit", "copy"})
+
+
+def print_round_trip(result: RoundTripResult, console: Console) -> None:
+    """Prints warnings, a table per case, and how it ended."""
+    console.print(Text(environment_line(result)))
+    for warning in warnings(result):
+        console.print(Text(warning, style="bold yellow"))
+    for case in result.cases:
+        _print_case(case, console)
+    console.print()
+    console.print(Text(summary(result), style="bold"))
+    console.print(Text(stage_line(result), style="dim"))
+
+
+def _print_case(case: CaseResult, console: Console) -> None:
+    console.print()
+    console.print(Text.assemble((case.case_id, "bold"), ": ", case_title(case)))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in LEG_COLUMNS:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    for leg in case.legs:
+        *cells, verdict = leg_row(leg)
+        table.add_row(*map(Text, cells), Text(verdict, style=_STYLES[leg.status]))
+    console.print(table)
+    for remark in remarks(case):
+        console.print(Text(f"note: {remark}"))
+
+
+def print_memory_needs(rows: list[tuple[str, str, str, str]], console: Console) -> None:
+    """Prints what each case will take: case, host region, device buffers, peak host memory."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("case", "host region", "device buffers", "peak host memory"):
+        table.add_column(column, justify="left" if column == "case" else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)

@@ -1,0 +1,1 @@
+"""The connectors under test, behind one protocol."""

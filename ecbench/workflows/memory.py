@@ -1,0 +1,70 @@
+"""Memory is stated before it is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+from ecbench.core.errors import DoesNotFitError
+from ecbench.core.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """What a case takes while it runs.
+
+    Args:
+        case_id: The case.
+        host_region_bytes: Shared host memory, guards included.
+        device_bytes: Buffers on the device, guards included.
+        device_is_host: The device's memory is host memory too.
+        process_bytes: What the process holds before the case: interpreter, torch, NumPy.
+    """
+
+    case_id: str
+    host_region_bytes: int
+    device_bytes: int
+    device_is_host: bool
+    process_bytes: int
+
+    @property
+    def peak_host_bytes(self) -> int:
+        """Host memory at the case's peak; diagnosing a round whose bytes are wrong takes about as much again, twice."""
+        return self.process_bytes + self.new_host_bytes
+
+    @property
+    def new_host_bytes(self) -> int:
+        """Host memory the case adds."""
+        return self.host_region_bytes + (self.device_bytes if self.device_is_host else 0)
+
+
+def process_bytes() -> int:
+    """Resident memory of this process now."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def refuse_what_does_not_fit(needs: Sequence[MemoryNeed], limit_bytes: int | None, shm_free_bytes: int) -> None:
+    """Holds every case against the limit, /dev/shm and the memory that is free.
+
+    Raises:
+        DoesNotFitError: A case does not fit; both numbers are named.
+    """
+    available = int(psutil.virtual_memory().available)
+    for need in needs:
+        if limit_bytes is not None:
+            _refuse(need.case_id, need.peak_host_bytes, limit_bytes, "the memory limit", "raise --memory-limit")
+        _refuse(need.case_id, need.host_region_bytes, shm_free_bytes, "what /dev/shm has free", "remount it larger")
+        _refuse(need.case_id, need.new_host_bytes, available, "the host memory that is available", "free some")
+
+
+def _refuse(case_id: str, needed: int, there: int, what: str, mend: str) -> None:
+    if needed > there:
+        raise DoesNotFitError(
+            f"case {case_id} needs {format_bytes(needed)}, more than {what}, {format_bytes(there)}: "
+            f"use fewer or smaller images, or {mend}"
+        )

@@ -1,0 +1,217 @@
+"""``ecbench roundtrip``: scenarios -> cases -> measured, verified rounds -> one result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ecbench.core.errors import EcbenchError, ExitCode, unknown_name
+from ecbench.core.records import SCHEMA_VERSION, CaseResult, LegResult, LegStatus, RoundTripResult, RunResult
+from ecbench.core.units import format_bytes
+from ecbench.encoder_cache.region import shm_free_bytes
+from ecbench.engine.machine import describe_environment
+from ecbench.engine.registry import open_device, open_engine
+from ecbench.measure.rounds import WARM_UP_ROUNDS, measure_rounds
+from ecbench.transfer.writers import find_writer
+from ecbench.workflows.encoder_cache_case import load_case, memory_need, open_case
+from ecbench.workflows.memory import MemoryNeed, refuse_what_does_not_fit
+from ecbench.workflows.scenarios import read_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
+    from ecbench.core.records import Environment, Param
+    from ecbench.encoder_cache.workloads.scenario import EncoderCacheCase
+    from ecbench.measure.stages import StageClock
+
+DEFAULT_SCENARIOS: dict[str, tuple[str, ...]] = {"ec": ("ec-image-set", "ec-churned", "ec-deepstack")}
+"""What runs when no scenario is named, by workload."""
+ALL_WORKLOADS = "all"
+WORKLOAD_NAMES: tuple[str, ...] = (*DEFAULT_SCENARIOS, ALL_WORKLOADS)
+
+RoundReport = Callable[[str, int, int], None]
+"""Called after each round with the case, the rounds done and the rounds in all."""
+
+
+@dataclass(frozen=True)
+class RoundTripOptions:
+    """What a user can ask of a round trip; None leaves it to the scenario.
+
+    Args:
+        scenarios: Shipped names or paths; none runs the default set.
+        device: Registered device name.
+        workload: Which default scenarios to run, and which workload named scenarios must have.
+        model: Replaces the scenarios' model.
+        engine: Registered engine name.
+        writer: Registered writer name.
+        coalesce: Joins neighbouring blocks, or not.
+        rounds: Rounds that count.
+        seed: Decides content and churn.
+        memory_limit_bytes: Most host memory a case may take, this process included.
+    """
+
+    scenarios: tuple[str, ...] = ()
+    device: str = "auto"
+    workload: str = ALL_WORKLOADS
+    model: str | None = None
+    engine: str = "auto"
+    writer: str = "numpy-batch"
+    coalesce: bool | None = None
+    rounds: int | None = None
+    seed: int = 0
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTrip:
+    """A run whose every name was resolved and whose memory fits; nothing is allocated yet."""
+
+    options: RoundTripOptions
+    device: Device
+    engine: CopyEngine
+    writer: DescriptorWriter
+    cases: list[EncoderCacheCase]
+    needs: list[MemoryNeed]
+
+
+def prepare_round_trip(options: RoundTripOptions) -> RoundTrip:
+    """Resolves names, checks scenarios and states memory.
+
+    Raises:
+        EcbenchError: A bad name, scenario or size (exit 2), or something that is not available here (exit 3).
+    """
+    if options.workload not in WORKLOAD_NAMES:
+        raise unknown_name("workload", options.workload, WORKLOAD_NAMES)
+    writer = find_writer(options.writer)
+    cases = _load_cases(options)
+    device = open_device(options.device)
+    engine = open_engine(options.engine, device)
+    needs = [memory_need(case, device) for case in cases]
+    refuse_what_does_not_fit(needs, options.memory_limit_bytes, shm_free_bytes())
+    return RoundTrip(options, device, engine, writer, cases, needs)
+
+
+def _load_cases(options: RoundTripOptions) -> list[EncoderCacheCase]:
+    wanted = (
+        DEFAULT_SCENARIOS
+        if options.workload == ALL_WORKLOADS
+        else {options.workload: DEFAULT_SCENARIOS[options.workload]}
+    )
+    names = options.scenarios or tuple(name for scenarios in wanted.values() for name in scenarios)
+    files = [read_scenario(name) for name in names]
+    for file in files:
+        if file.workload not in DEFAULT_SCENARIOS:
+            raise unknown_name(f"workload in {file.where}", file.workload, tuple(DEFAULT_SCENARIOS))
+    cases = [load_case(file, options) for file in files]
+    twice = [case_id for case_id, count in Counter(case.case_id for case in cases).items() if count > 1]
+    if twice:
+        raise EcbenchError(f"case {twice[0]} is asked for twice: name each scenario once")
+    return cases
+
+
+def run_round_trip(prepared: RoundTrip, clock: StageClock, report_round: RoundReport) -> RoundTripResult:
+    """Runs all cases.
+
+    Args:
+        prepared: From `prepare_round_trip`.
+        clock: Takes the time of each stage.
+        report_round: Told after each round.
+
+    Returns:
+        The result; where Ctrl-C ended the run, it is marked incomplete and holds the finished cases.
+    """
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    environment = describe_environment(prepared.device)
+    finished: list[CaseResult] = []
+    complete = False
+    try:
+        # One by one, so that Ctrl-C keeps those that were finished.
+        finished.extend(_run_case(prepared, case, environment, clock, report_round) for case in prepared.cases)
+        complete = True
+    except KeyboardInterrupt:
+        pass
+    return RunResult(
+        schema_version=SCHEMA_VERSION,
+        kind="roundtrip",
+        started_at=started_at,
+        environment=environment,
+        settings=_settings(prepared),
+        cases=finished,
+        complete=complete,
+        stages_s=clock.seconds_by_stage(),
+    )
+
+
+def _settings(prepared: RoundTrip) -> dict[str, Param]:
+    options = prepared.options
+    return {
+        "device": options.device,
+        "engine": options.engine,
+        "writer": options.writer,
+        "workload": options.workload,
+        "target": "reference",
+        "seed": options.seed,
+        "warm_up_rounds": WARM_UP_ROUNDS,
+    }
+
+
+def _run_case(
+    prepared: RoundTrip, case: EncoderCacheCase, environment: Environment, clock: StageClock, report_round: RoundReport
+) -> CaseResult:
+    rounds = case.scenario.rounds
+    legs: list[LegResult] = []
+    with open_case(case, prepared.device, prepared.engine, prepared.writer) as copies:
+        steps = measure_rounds(copies, rounds=rounds, seed=case.seed, label=case.case_id, clock=clock)
+        for done, legs in enumerate(steps, 1):  # noqa: B007 - the last one is the result
+            report_round(case.case_id, done, rounds + WARM_UP_ROUNDS)
+    params = {
+        **case.params,
+        "engine": prepared.options.engine,
+        "writer": prepared.options.writer,
+        "rounds": rounds,
+        "seed": case.seed,
+    }
+    return CaseResult(
+        case_id=case.case_id,
+        workload=case.scenario.workload,
+        params=params,
+        legs=[_with_cache_note(leg, environment) for leg in legs],
+    )
+
+
+def _with_cache_note(leg: LegResult, environment: Environment) -> LegResult:
+    cache = environment.last_level_cache_bytes
+    working_set = 2 * leg.copied_bytes
+    if cache is None or working_set > cache:
+        return leg
+    note = f"working set of {format_bytes(working_set)} fits the last-level cache of {format_bytes(cache)}"
+    return msgspec.structs.replace(leg, notes=[*leg.notes, note])
+
+
+def exit_code_of(result: RoundTripResult) -> ExitCode:
+    """The exit code a result calls for."""
+    if not result.complete:
+        return ExitCode.INTERRUPTED
+    bad = {LegStatus.FAILED, LegStatus.ERROR}
+    return (
+        ExitCode.CHECK_FAILED if any(leg.status in bad for case in result.cases for leg in case.legs) else ExitCode.OK
+    )
+
+
+def describe_needs(needs: Sequence[MemoryNeed]) -> list[tuple[str, str, str, str]]:
+    """Rows of a table: case, host region, device buffers, peak host memory."""
+    return [
+        (
+            need.case_id,
+            format_bytes(need.host_region_bytes),
+            format_bytes(need.device_bytes),
+            format_bytes(need.peak_host_bytes),
+        )
+        for need in needs
+    ]
