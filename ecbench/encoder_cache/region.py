@@ -251,6 +251,6 @@ def _prefault(mapping: mmap.mmap) -> None:
 
 
 def _touch_pages(mapping: mmap.mmap) -> None:
-    # Kernels before 5.14 answer EINVAL (vLLM #53190). Bytes are written back as they are: another rank may have put them.
+    # Kernels before 5.14 answer EINVAL (vLLM #53190). Bytes are written back unchanged: another rank may have put them.
     pages = np.frombuffer(mapping, dtype=np.uint8)[:: mmap.PAGESIZE]
     np.bitwise_or(pages, 0, out=pages)

@@ -24,6 +24,8 @@ CHURN_ENTRIES = 16
 
 def region_blocks_of(case: EncoderCacheCase) -> int:
     """Blocks of the region that a case needs."""
+    if case.region_capacity_blocks is not None:
+        return case.region_capacity_blocks
     wanted = sum(case.blocks_per_entry)
     match case.scenario.placement:
         case Placement.ONE_RUN:

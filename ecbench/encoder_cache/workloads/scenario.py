@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from ecbench.core.errors import EcbenchError
+from ecbench.core.units import parse_size
+from ecbench.encoder_cache.region import region_blocks
 from ecbench.encoder_cache.workloads.models import ELEMENT_BYTES, EncoderModel, find_model
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class EncoderCacheScenario(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     coalesce: bool = True
     source_offset_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_SOURCE_OFFSET_BYTES, multiple_of=ELEMENT_BYTES)] = 0
     """Moves every device address by so much; set, addresses are no multiples of a large power of two."""
+    region_bytes: int | str | None = None
+    """Capacity of the region (the engine's ``ec_cpu_bytes``), like 1073741824 or "1GiB"; by default what the entries need."""
     rounds: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROUNDS)] = DEFAULT_ROUNDS
 
 
@@ -81,6 +85,12 @@ class EncoderCacheCase(msgspec.Struct, frozen=True, kw_only=True):
         return [tokens * self.model.rows_per_token for tokens in self.tokens]
 
     @property
+    def region_capacity_blocks(self) -> int | None:
+        """Blocks of the region where the scenario sets its size."""
+        capacity = self.scenario.region_bytes
+        return None if capacity is None else region_blocks(parse_size(capacity), self.model.block_size_bytes)
+
+    @property
     def params(self) -> dict[str, Param]:
         """What identifies the workload in a result."""
         scenario = self.scenario
@@ -90,6 +100,7 @@ class EncoderCacheCase(msgspec.Struct, frozen=True, kw_only=True):
             "placement": scenario.placement.value,
             "coalesce": scenario.coalesce,
             "source_offset_bytes": scenario.source_offset_bytes,
+            "region_bytes": scenario.region_bytes,
             "block_size_bytes": self.model.block_size_bytes,
             "dtype": "bfloat16",
             "entries": len(self.tokens),
@@ -100,9 +111,15 @@ def make_case(case_id: str, scenario: EncoderCacheScenario, seed: int) -> Encode
     """Checks a scenario against its model.
 
     Raises:
-        EcbenchError: An unknown model or image size, or too many images in all.
+        EcbenchError: An unknown model or image size, too many images in all, or a region too small for them.
     """
     case = EncoderCacheCase(case_id=case_id, scenario=scenario, seed=seed)
+    capacity = case.region_capacity_blocks
+    if capacity is not None and capacity < sum(case.blocks_per_entry):
+        raise EcbenchError(
+            f"{case_id}: the entries need {sum(case.blocks_per_entry)} blocks, region_bytes {scenario.region_bytes!r} "
+            f"holds {capacity}: raise it or use fewer images"
+        )
     if len(case.tokens) > MAX_IMAGES:
         raise EcbenchError(f"{case_id}: {len(case.tokens)} images in all: give at most {MAX_IMAGES}")
     return case
