@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import torch
 
 from ecbench.core.descriptors import PreparedCopy
 from ecbench.core.records import Fault
 from ecbench.engine.copy_engines.host import MemmoveEngine
-from ecbench.engine.devices.host_pool import array_at
 from ecbench.measure.content import POISON_BYTE, content_bytes
 
 
@@ -27,7 +27,7 @@ class FaultyEngine:
 
     def prepare(self, batch):
         inner = MemmoveEngine().prepare(batch)
-        source, destination = batch.source_tensors[0].numpy(), batch.destination_tensors[0].numpy()
+        source, destination = (_bytes(side[0]) for side in (batch.source_tensors, batch.destination_tensors))
         offsets = (
             batch.sources.numpy().view(np.uint64) - np.uint64(source.ctypes.data),
             batch.destinations.numpy().view(np.uint64) - np.uint64(destination.ctypes.data),
@@ -40,6 +40,10 @@ class FaultyEngine:
             self._fault(source, destination, *columns)
 
         return PreparedCopy(self.name, threads=1, run=run)
+
+
+def _bytes(tensor):
+    return tensor.view(-1).view(torch.uint8).numpy()
 
 
 @dataclasses.dataclass

@@ -55,11 +55,13 @@ class PreparedCopy:
         engine: The engine that will run; one that chooses among others names its choice.
         threads: Host threads that will move bytes; 0 where the device does.
         run: Moves the bytes, or enqueues the moving of them, on a stream.
+        notes: What a reader must know about the way this batch takes.
     """
 
     engine: str
     threads: int
     run: Callable[[Stream], None]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class CopyTimes:
         descriptors: Copies in the batch.
         engine: The engine that ran.
         threads: Host threads that moved bytes; 0 where the device did.
+        notes: What a reader must know about the way the batch took.
     """
 
     total_s: float
@@ -83,3 +86,4 @@ class CopyTimes:
     descriptors: int
     engine: str
     threads: int
+    notes: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import TracebackType
 
     import numpy as np
     import torch
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from ecbench.core.copy_plan import CopyPlan
     from ecbench.core.descriptors import CopyTimes, DescriptorBatch, Direction, PreparedCopy
+    from ecbench.core.errors import UnavailableError
+    from ecbench.core.host_memory import HostRegistration
 
 
 class Stream(Protocol):
@@ -24,6 +27,14 @@ class Stream(Protocol):
 
     def synchronize(self) -> None:
         """Blocks until all work on the stream is done."""
+
+    def __enter__(self) -> object:
+        """Sends what torch submits inside the block to this stream, and to its device."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> object:
+        """Goes back to the stream before."""
 
 
 class Event(Protocol):
@@ -96,6 +107,10 @@ class Device(Protocol):
     def copies_inside_submit(self) -> bool:
         """True where a submitting call returns only after the bytes have moved."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know about any time taken on this device."""
+
     def empty(self, nbytes: int) -> Tensor:
         """Allocates uint8, shape ``(nbytes,)``, from the device's pool."""
 
@@ -113,6 +128,16 @@ class Device(Protocol):
 
     def record_stream(self, tensor: Tensor, stream: Stream) -> None:
         """Keeps the tensor's memory from being handed out again before the stream is done with it."""
+
+    def explain(self, error: RuntimeError) -> UnavailableError | None:
+        """Recognises the error of a device that failed while it was used; None where it is somebody else's."""
+
+    def register_host(self, tensor: Tensor) -> HostRegistration:
+        """Makes host memory visible to the device where it has a driver that does so; a refusal becomes a note.
+
+        Args:
+            tensor: Contiguous, in host memory; kept alive until the registration is released.
+        """
 
     def copy_contiguous(
         self, device_tensor: Tensor, host_tensor: Tensor, nbytes: int, direction: Direction, threads: int
@@ -192,6 +217,10 @@ class EncoderCacheSession(Protocol):
     @property
     def blocks_offset(self) -> int:
         """Offset of block 0 in `region`, in bytes."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know about how the region is held."""
 
     def block_ids(self, key: str) -> Sequence[int]:
         """Blocks of an entry, in order."""

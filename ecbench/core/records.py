@@ -13,7 +13,7 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
-Param = str | int | float | bool | None | list[str] | list[int]
+Param = str | int | float | bool | None | list[str | int]
 """A value in `CaseResult.params` or `RunResult.settings`."""
 
 
@@ -193,6 +193,8 @@ class RunResult(Record, Generic[CaseT], frozen=True, kw_only=True):
     cases: list[CaseT]
     complete: bool = True
     """False where the run was interrupted; the cases that were finished are here."""
+    ended_by: str | None = None
+    """The error that ended an incomplete run, such as a lost device; null where the user did."""
     stages_s: dict[str, float] = {}
     """Wall time of the command by named stage; ``other`` is the rest."""
 

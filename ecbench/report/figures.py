@@ -12,38 +12,28 @@ if TYPE_CHECKING:
     from ecbench.core.records import CaseResult, LegResult, RoundTripResult
 
 ABSENT = "-"
-LEG_COLUMNS = (
-    "leg",
-    "blocks",
-    "descriptors",
-    "bandwidth [95% interval]",
-    "of ceiling",
-    "fill",
-    "submit",
-    "copy",
-    "bytes",
-)
+LEG_COLUMNS = ("leg", "descr.", "bandwidth", "95% interval", "of ceiling", "fill", "submit", "copy", "bytes")
 
 
 def leg_row(leg: LegResult) -> tuple[str, ...]:
     """One leg as text, in the order of `LEG_COLUMNS`."""
     return (
         leg.direction,
-        f"{leg.blocks}",
         f"{leg.descriptors}" if leg.descriptors else ABSENT,
-        _bandwidth(leg),
+        *_bandwidth(leg),
         f"{leg.ceiling_ratio:.2f}" if leg.ceiling_ratio is not None else ABSENT,
         *(_median_time(leg, stage) for stage in ("fill_s", "submit_s", "copy_s")),
         verdict(leg),
     )
 
 
-def _bandwidth(leg: LegResult) -> str:
+def _bandwidth(leg: LegResult) -> tuple[str, str]:
     if leg.bandwidth_bytes_per_s is None or leg.ci_low_s is None or leg.ci_high_s is None:
-        return ABSENT
-    low, high = leg.copied_bytes / leg.ci_high_s, leg.copied_bytes / leg.ci_low_s
-    number, unit = format_bandwidth(leg.bandwidth_bytes_per_s).split()
-    return f"{number} {unit} [{_in_unit(low, unit)}, {_in_unit(high, unit)}]"
+        return ABSENT, ABSENT
+    shown = format_bandwidth(leg.bandwidth_bytes_per_s)
+    unit = shown.split()[1]
+    low, high = (_in_unit(leg.copied_bytes / seconds, unit) for seconds in (leg.ci_high_s, leg.ci_low_s))
+    return shown, f"{low} to {high}"
 
 
 def _in_unit(bytes_per_s: float, unit: str) -> str:
@@ -58,7 +48,7 @@ def _median_time(leg: LegResult, stage: str) -> str:
 def verdict(leg: LegResult) -> str:
     """What became of the bytes, in a word or two."""
     if leg.status is LegStatus.PASSED and leg.verify is not None:
-        return f"all right ({format_bytes(leg.verify.checked_bytes)} checked)"
+        return "right"
     if leg.status is LegStatus.FAILED and leg.verify is not None and leg.verify.fault is not None:
         return f"WRONG: {leg.verify.fault.value}"
     return leg.status.value.upper()
@@ -67,30 +57,35 @@ def verdict(leg: LegResult) -> str:
 def case_title(case: CaseResult) -> str:
     """What a case is, in one line."""
     params = case.params
-    block = params.get("block_size_bytes")
+    images = params.get("images")
     parts = [
         str(params.get("model", "")),
-        ", ".join(map(str, images)) if isinstance(images := params.get("images"), list) else "",
+        ", ".join(map(str, images)) if isinstance(images, list) else "",
         str(params.get("placement", "")),
-        f"blocks of {format_bytes(block)}" if isinstance(block, int) else "",
-        f"engine {' and '.join(_engines(case))}",
+        _blocks(case),
+        f"engine {_engines(case)}",
         f"writer {params.get('writer')}",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _engines(case: CaseResult) -> list[str]:
-    ran = list(dict.fromkeys(leg.engine for leg in case.legs if leg.engine))
+def _blocks(case: CaseResult) -> str:
+    counts = " and ".join(dict.fromkeys(str(leg.blocks) for leg in case.legs))
+    size = case.params.get("block_size_bytes")
+    return f"{counts} blocks of {format_bytes(size)}" if isinstance(size, int) else f"{counts} blocks"
+
+
+def _engines(case: CaseResult) -> str:
+    ran = " and ".join(dict.fromkeys(leg.engine for leg in case.legs if leg.engine))
     asked = str(case.params.get("engine"))
-    if not ran:
-        return [asked]
-    return [f"{name} (chosen by auto)" if asked == "auto" else name for name in ran]
+    return f"{ran} (chosen by {asked})" if ran and asked == "auto" else ran or asked
 
 
-def remarks(case: CaseResult) -> list[str]:
-    """Reasons and notes of a case, each once, in the order of its legs."""
+def remarks(case: CaseResult, result: RoundTripResult) -> list[str]:
+    """Reasons and notes of a case, each once, in the order of its legs; without what `warnings` says for all of them."""
     lines = [f"{leg.direction}: {leg.reason}" for leg in case.legs if leg.reason]
-    return list(dict.fromkeys(lines + [note for leg in case.legs for note in leg.notes]))
+    notes = [note for leg in case.legs for note in leg.notes if note != result.environment.emulation]
+    return list(dict.fromkeys(lines + notes))
 
 
 def environment_line(result: RoundTripResult) -> str:
@@ -118,13 +113,20 @@ def warnings(result: RoundTripResult) -> list[str]:
 def summary(result: RoundTripResult) -> str:
     """How it ended, in one line."""
     legs = [leg for case in result.cases for leg in case.legs]
-    bad = [leg for leg in legs if leg.status in {LegStatus.FAILED, LegStatus.ERROR}]
+    bad = sum(leg.status in {LegStatus.FAILED, LegStatus.ERROR} for leg in legs)
     skipped = sum(leg.status is LegStatus.SKIPPED for leg in legs)
-    total_s = sum(result.stages_s.values())
-    outcome = (
-        f"{len(bad)} of {len(legs)} legs went wrong" if bad else f"every byte of {len(legs) - skipped} legs is right"
-    )
-    return f"{outcome}, {skipped} skipped; {len(result.cases)} cases in {format_seconds(total_s)}"
+    checked = format_bytes(sum(leg.verify.checked_bytes for leg in legs if leg.verify))
+    outcome = f"{bad} of {_count(len(legs), 'leg')} went wrong" if bad else "every byte is right"
+    parts = [f"{outcome} ({checked} checked)", f"{skipped} skipped" if skipped else ""]
+    return ", ".join(filter(None, parts)) + f"; {_count(len(result.cases), 'case')} in {_total_time(result)}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _total_time(result: RoundTripResult) -> str:
+    return format_seconds(sum(result.stages_s.values()))
 
 
 def stage_line(result: RoundTripResult) -> str:

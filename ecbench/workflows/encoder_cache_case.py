@@ -12,7 +12,9 @@ import numpy as np
 
 from ecbench.core.copy_plan import CopyPlan
 from ecbench.core.descriptors import Direction
+from ecbench.core.errors import EcbenchError, ScenarioError
 from ecbench.core.toml import convert_table
+from ecbench.encoder_cache.workloads.models import find_model
 from ecbench.encoder_cache.workloads.placement import region_blocks_of
 from ecbench.encoder_cache.workloads.scenario import EncoderCacheScenario, make_case
 from ecbench.measure.memory import HostMemory
@@ -42,9 +44,11 @@ def load_case(file: ScenarioFile, options: RoundTripOptions) -> EncoderCacheCase
     """Checks a scenario file and applies what the command line says.
 
     Raises:
-        ScenarioError: A bad key or value; key and line are named.
-        EcbenchError: An unknown model or image size.
+        ScenarioError: A bad key or value; the file is named, and the line where the key itself is wrong.
+        EcbenchError: An unknown model on the command line.
     """
+    if options.model is not None:
+        find_model(options.model)
     scenario = convert_table(file.table, file.text, file.where, EncoderCacheScenario)
     overrides = {
         name: value
@@ -52,7 +56,10 @@ def load_case(file: ScenarioFile, options: RoundTripOptions) -> EncoderCacheCase
         if value is not None
     }
     scenario = msgspec.structs.replace(scenario, **overrides)
-    return make_case(f"{file.name}/{scenario.model}", scenario, options.seed)
+    try:
+        return make_case(f"{file.name}/{scenario.model}", scenario, options.seed)
+    except EcbenchError as error:
+        raise ScenarioError(f"{file.where}: {error}") from error
 
 
 def memory_need(case: EncoderCacheCase, device: Device) -> MemoryNeed:
@@ -136,7 +143,8 @@ def _measured_copies(
     outputs = {key: _entry(arena, layout.entry_offsets[key], shape) for key, shape in case.shapes.items()}
     save_plan = _save_plan(case, layout, session, on_device.nbytes, on_host.nbytes)
     load_plan = _load_plan(case, layout, session, on_host.nbytes, on_device.nbytes)
-    notes = (device.emulation,) if device.emulation else ()
+    emulation = (device.emulation,) if device.emulation else ()
+    notes = (*emulation, *device.notes, *session.notes)
 
     def ceiling(direction: Direction, nbytes: int, threads: int) -> float:
         return device.copy_contiguous(arena, region, nbytes, direction, threads)

@@ -30,7 +30,9 @@ _STYLES = {
     LegStatus.ERROR: "bold red",
     LegStatus.SKIPPED: "yellow",
 }
-_NUMBERS = frozenset({"blocks", "descriptors", "of ceiling", "fill", "submit", "copy"})
+_NUMBERS = frozenset({"descr.", "bandwidth", "95% interval", "of ceiling", "fill", "submit", "copy"})
+_WIDE_COLUMNS = 100
+"""From this width on, columns stand two spaces apart; below, one, so that a table fits 80 columns."""
 
 
 def print_round_trip(result: RoundTripResult, console: Console) -> None:
@@ -39,23 +41,24 @@ def print_round_trip(result: RoundTripResult, console: Console) -> None:
     for warning in warnings(result):
         console.print(Text(warning, style="bold yellow"))
     for case in result.cases:
-        _print_case(case, console)
+        _print_case(case, result, console)
     console.print()
     console.print(Text(summary(result), style="bold"))
     console.print(Text(stage_line(result), style="dim"))
 
 
-def _print_case(case: CaseResult, console: Console) -> None:
+def _print_case(case: CaseResult, result: RoundTripResult, console: Console) -> None:
     console.print()
     console.print(Text.assemble((case.case_id, "bold"), ": ", case_title(case)))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    spaces = 2 if console.width >= _WIDE_COLUMNS else 1
+    table = Table(box=None, pad_edge=False, padding=(0, spaces, 0, 0))
     for column in LEG_COLUMNS:
         table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
     for leg in case.legs:
         *cells, verdict = leg_row(leg)
         table.add_row(*map(Text, cells), Text(verdict, style=_STYLES[leg.status]))
     console.print(table)
-    for remark in remarks(case):
+    for remark in remarks(case, result):
         console.print(Text(f"note: {remark}"))
 
 

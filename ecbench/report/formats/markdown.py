@@ -27,16 +27,16 @@ def render_markdown(result: RoundTripResult) -> str:
     for warning in warnings(result):
         lines += [f"> **{escape(warning)}**", ""]
     for case in result.cases:
-        lines += _case_lines(case)
+        lines += _case_lines(case, result)
     lines += [f"**{summary(result)}**", "", stage_line(result), ""]
     return "\n".join(lines)
 
 
-def _case_lines(case: CaseResult) -> list[str]:
+def _case_lines(case: CaseResult, result: RoundTripResult) -> list[str]:
     lines = [f"## {escape(case.case_id)}", "", escape(case_title(case)), ""]
     lines += table(LEG_COLUMNS, [leg_row(leg) for leg in case.legs])
-    lines += [f"- {escape(remark)}" for remark in remarks(case)]
-    return [*lines, ""] if remarks(case) else lines
+    notes = [f"- {escape(remark)}" for remark in remarks(case, result)]
+    return [*lines, *notes, ""] if notes else lines
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
