@@ -80,7 +80,7 @@ class BlockIds(Sequence[int]):
     @property
     def slots(self) -> NDArray[np.int64]:
         """Position of each run's first id among all ids, int64, shape ``(runs,)``."""
-        return np.cumsum(self.counts) - self.counts
+        return self.counts.cumsum() - self.counts
 
     def __len__(self) -> int:
         return self._length
@@ -97,7 +97,7 @@ class BlockIds(Sequence[int]):
         if not 0 <= position < self._length:
             raise IndexError(f"index {index} of {self._length} block ids")
         slots = self.slots
-        run = int(np.searchsorted(slots, position, side="right")) - 1
+        run = int(slots.searchsorted(position, side="right")) - 1
         return int(self.firsts[run] + position - slots[run])
 
     def __iter__(self) -> Iterator[int]:
@@ -158,7 +158,7 @@ def coalesced_copies(block_ids: BlockIds, block_size_bytes: int, total_bytes: in
     """`coalesce` as columns: one copy per run."""
     _refuse_oversized(len(block_ids), block_size_bytes, total_bytes)
     slots = block_ids.slots
-    needed = int(np.searchsorted(slots, -(-total_bytes // block_size_bytes)))
+    needed = int(slots.searchsorted(-(-total_bytes // block_size_bytes)))
     sizes = block_ids.counts[:needed] * block_size_bytes
     if needed:
         sizes[-1] = min(int(sizes[-1]), total_bytes - int(slots[needed - 1]) * block_size_bytes)

@@ -55,6 +55,7 @@ class CompletedTransfer(Generic[LabelT]):
         descriptors: Copies in the batch.
         engine: The engine that ran.
         threads: Host threads that moved bytes; 0 where the device did.
+        notes: What a reader must know about the way the batch took.
     """
 
     label: LabelT
@@ -64,6 +65,7 @@ class CompletedTransfer(Generic[LabelT]):
     descriptors: int
     engine: str
     threads: int
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,4 +191,5 @@ class TransferQueue(Generic[LabelT]):
             descriptors=len(transfer.batch),
             engine=transfer.prepared.engine,
             threads=transfer.prepared.threads,
+            notes=transfer.prepared.notes,
         )

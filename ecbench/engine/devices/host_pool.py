@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import weakref
-from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MIN_BUFFER_BYTES = 4096
+MAX_WASTE = 2
+"""A free buffer serves a request if it is at most so many times as large."""
 _MADV_POPULATE_WRITE = 23
 _SHAPE_OF_BYTES = {"typestr": "|u1", "version": 3}
 
@@ -47,10 +48,10 @@ def array_at(address: int, nbytes: int, owner: object) -> NDArray[np.uint8]:
 
 
 class HostPool:
-    """Anonymous memory by size class; a buffer comes back when the last tensor over it is gone."""
+    """Anonymous memory; a buffer comes back when the last tensor over it is gone."""
 
     def __init__(self) -> None:
-        self._free: defaultdict[int, list[mmap.mmap]] = defaultdict(list)
+        self._free: list[mmap.mmap] = []
 
     def take(self, nbytes: int, address_bits: int = 0) -> NDArray[np.uint8]:
         """Hands out memory whose pages are present.
@@ -62,11 +63,18 @@ class HostPool:
         Returns:
             uint8, shape ``(nbytes,)``; contents are whatever the last user left.
         """
-        size = size_class(nbytes)
-        buffer = self._free[size].pop() if self._free[size] else _map_pages(size)
+        buffer = self._take_free(nbytes) or _map_pages(size_class(nbytes))
         lease = ArrayAt(_address_of(buffer) | address_bits, nbytes, buffer)
-        weakref.finalize(lease, self._free[size].append, buffer)
+        weakref.finalize(lease, self._free.append, buffer)
         return np.asarray(lease)
+
+    def _take_free(self, nbytes: int) -> mmap.mmap | None:
+        """The smallest free buffer that fits and is not wasted on the request."""
+        size = size_class(nbytes)
+        fitting = [buffer for buffer in self._free if size <= len(buffer) <= MAX_WASTE * size]
+        chosen = min(fitting, key=len, default=None)
+        self._free[:] = [buffer for buffer in self._free if buffer is not chosen]
+        return chosen
 
 
 def size_class(nbytes: int) -> int:
