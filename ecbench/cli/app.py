@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ecbench.cli.probe_ptr_overflow import probe_ptr_overflow
 from ecbench.cli.report import report
 from ecbench.cli.roundtrip import roundtrip
 from ecbench.version import __version__
@@ -19,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(roundtrip)
+app.command()(probe_ptr_overflow)
 app.command()(report)
 
 

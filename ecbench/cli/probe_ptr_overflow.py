@@ -1,0 +1,113 @@
+"""``ecbench probe-ptr-overflow``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ecbench.cli.common import (
+    DEFAULT_OUT,
+    STDOUT,
+    JsonOption,
+    OutOption,
+    QuietOption,
+    printing,
+    reports_errors,
+    write_json,
+)
+from ecbench.core.errors import ExitCode
+from ecbench.core.records import to_json
+
+if TYPE_CHECKING:
+    from ecbench.core.probe_records import ProbeResult
+    from ecbench.pointers.environments import Progress
+
+
+class FailOnChoice(StrEnum):
+    """What exits 1; a test holds it against `ecbench.pointers.rulings.FailOn`, which imports more than --help needs."""
+
+    FAILS = "fails"
+    CORRUPTION = "corruption"
+    UNEXPECTED = "unexpected"
+    NEVER = "never"
+
+
+@reports_errors
+def probe_ptr_overflow(
+    torch: Annotated[
+        list[str] | None,
+        typer.Option("--torch", metavar="VERSION", help="Probe this torch in an environment of its own; repeatable."),
+    ] = None,
+    numpy: Annotated[
+        list[str] | None,
+        typer.Option("--numpy", metavar="VERSION", help="With this NumPy, each with each torch; repeatable."),
+    ] = None,
+    python: Annotated[
+        list[Path] | None,
+        typer.Option("--python", metavar="PATH", help="Probe an existing interpreter or environment; repeatable."),
+    ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show every finding; also compiled graphs and Triton.")
+    ] = False,
+    fail_on: Annotated[
+        FailOnChoice,
+        typer.Option("--fail-on", help="What exits 1, each including those after it; see the exit codes."),
+    ] = FailOnChoice.UNEXPECTED,
+    json_path: JsonOption = None,
+    out: OutOption = DEFAULT_OUT,
+    quiet: QuietOption = False,
+) -> ExitCode:
+    """Show how torch and NumPy store addresses at or above 2**63, and which convention is safe.
+
+    Without --torch, --numpy and --python, the torch and NumPy of this installation are probed.
+
+    Exit codes: 0 ok; 1 a behaviour that is not expected of its version or an unsafe recommended convention (and, with
+    --fail-on corruption or fails, any convention that corrupts or raises); 2 bad input; 3 a version or interpreter that
+    could not be probed; 130 interrupted.
+    """
+    from ecbench.measure.stages import StageClock, seconds_since_process_start  # noqa: PLC0415 - keeps --help light
+    from ecbench.pointers.rulings import FailOn  # noqa: PLC0415 - as above
+    from ecbench.report.files import refuse_unwritable  # noqa: PLC0415 - as above
+    from ecbench.workflows.probe import ProbeOptions, exit_code_of, prepare_probe, run_probe  # noqa: PLC0415 - torch
+
+    clock = StageClock(imports_s=seconds_since_process_start())
+    options = ProbeOptions(tuple(torch or ()), tuple(numpy or ()), tuple(python or ()), details)
+    prepared = prepare_probe(options)
+    for folder in {out, json_path.parent if json_path not in (None, STDOUT) else out}:
+        refuse_unwritable(folder)
+    result = run_probe(prepared, clock, _progress(quiet=quiet))
+    code = exit_code_of(result, FailOn(fail_on.value))
+    if result.cases:
+        _publish(result, code, json_path, out, details=details, quiet=quiet)
+    if not result.complete:
+        typer.echo(f"ecbench: interrupted; finished cases saved: {len(result.cases)}", err=True)
+    return code
+
+
+def _progress(*, quiet: bool) -> Progress:
+    return (lambda _: None) if quiet else (lambda message: typer.echo(message, err=True))
+
+
+def _publish(
+    result: ProbeResult, code: ExitCode, json_path: Path | None, out: Path, *, details: bool, quiet: bool
+) -> None:
+    """Prints first and writes then: a full disk must not cost the rulings on the screen."""
+    from ecbench.report.files import write_result_files  # noqa: PLC0415 - keeps --help light
+    from ecbench.report.formats.probe_console import print_probe, print_probe_details  # noqa: PLC0415 - imports rich
+    from ecbench.report.formats.probe_markdown import render_probe_markdown  # noqa: PLC0415 - as above
+
+    if json_path != STDOUT and not (quiet and code is ExitCode.OK):
+        with printing() as console:
+            print_probe(result, console)
+            if details:
+                print_probe_details(result, console)
+    if json_path is not None:
+        write_json(json_path, result)
+    stem = f"{result.kind}-{result.started_at.replace(':', '').replace('+0000', 'Z')}"
+    contents = {".json": to_json(result), ".md": render_probe_markdown(result).encode()}
+    paths = write_result_files(out, stem, contents)
+    if not quiet:
+        typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)
