@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ecbench.cli.doctor import doctor
+from ecbench.cli.list_command import list_app
 from ecbench.cli.probe_ptr_overflow import probe_ptr_overflow
 from ecbench.cli.report import report
 from ecbench.cli.roundtrip import roundtrip
@@ -22,6 +24,8 @@ app = typer.Typer(
 app.command()(roundtrip)
 app.command()(probe_ptr_overflow)
 app.command()(report)
+app.command()(doctor)
+app.add_typer(list_app)
 
 
 def _print_version(wanted: bool) -> None:
