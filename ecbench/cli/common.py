@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec
 import typer
 
 from ecbench.core.errors import EcbenchError, ExitCode
-from ecbench.core.records import to_json
+from ecbench.core.records import CaseT, RunResult, to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,6 +98,40 @@ def write_json(path: Path, record: Record) -> None:
         print_json(record)
     else:
         write_atomically(path, to_json(record))
+
+
+def refuse_unwritable_targets(out: Path, json_path: Path | None) -> None:
+    """Finds out before a long run whether its reports can be written.
+
+    Raises:
+        EcbenchError: A folder cannot be made or written to.
+    """
+    from ecbench.report.files import refuse_unwritable  # noqa: PLC0415 - keeps --help light
+
+    refuse_unwritable(out)
+    if json_path not in (None, STDOUT):
+        refuse_unwritable(json_path.parent)
+
+
+def save_reports(result: RunResult[CaseT], out: Path, renderings: Mapping[str, str], *, quiet: bool) -> None:
+    """Writes a result's reports under one name made of its kind and time, and says where.
+
+    Args:
+        result: Written as JSON.
+        out: An existing folder.
+        renderings: Further reports by ending, for example ``".md"``.
+        quiet: Say nothing.
+
+    Raises:
+        EcbenchError: The folder cannot be written to.
+    """
+    from ecbench.report.files import write_result_files  # noqa: PLC0415 - keeps --help light
+
+    stem = f"{result.kind}-{result.started_at.replace(':', '').replace('+0000', 'Z')}"
+    contents = {".json": to_json(result), **{ending: text.encode() for ending, text in renderings.items()}}
+    paths = write_result_files(out, stem, contents)
+    if not quiet:
+        typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)
 
 
 @contextmanager

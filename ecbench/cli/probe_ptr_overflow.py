@@ -15,11 +15,12 @@ from ecbench.cli.common import (
     OutOption,
     QuietOption,
     printing,
+    refuse_unwritable_targets,
     reports_errors,
+    save_reports,
     write_json,
 )
 from ecbench.core.errors import ExitCode
-from ecbench.core.records import to_json
 
 if TYPE_CHECKING:
     from ecbench.core.probe_records import ProbeResult
@@ -70,14 +71,12 @@ def probe_ptr_overflow(
     """
     from ecbench.measure.stages import StageClock, seconds_since_process_start  # noqa: PLC0415 - keeps --help light
     from ecbench.pointers.rulings import FailOn  # noqa: PLC0415 - as above
-    from ecbench.report.files import refuse_unwritable  # noqa: PLC0415 - as above
     from ecbench.workflows.probe import ProbeOptions, exit_code_of, prepare_probe, run_probe  # noqa: PLC0415 - torch
 
     clock = StageClock(imports_s=seconds_since_process_start())
     options = ProbeOptions(tuple(torch or ()), tuple(numpy or ()), tuple(python or ()), details)
     prepared = prepare_probe(options)
-    for folder in {out, json_path.parent if json_path not in (None, STDOUT) else out}:
-        refuse_unwritable(folder)
+    refuse_unwritable_targets(out, json_path)
     result = run_probe(prepared, clock, _progress(quiet=quiet))
     code = exit_code_of(result, FailOn(fail_on.value))
     if result.cases:
@@ -95,7 +94,6 @@ def _publish(
     result: ProbeResult, code: ExitCode, json_path: Path | None, out: Path, *, details: bool, quiet: bool
 ) -> None:
     """Prints first and writes then: a full disk must not cost the rulings on the screen."""
-    from ecbench.report.files import write_result_files  # noqa: PLC0415 - keeps --help light
     from ecbench.report.formats.probe_console import print_probe, print_probe_details  # noqa: PLC0415 - imports rich
     from ecbench.report.formats.probe_markdown import render_probe_markdown  # noqa: PLC0415 - as above
 
@@ -106,8 +104,4 @@ def _publish(
                 print_probe_details(result, console)
     if json_path is not None:
         write_json(json_path, result)
-    stem = f"{result.kind}-{result.started_at.replace(':', '').replace('+0000', 'Z')}"
-    contents = {".json": to_json(result), ".md": render_probe_markdown(result).encode()}
-    paths = write_result_files(out, stem, contents)
-    if not quiet:
-        typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)
+    save_reports(result, out, {".md": render_probe_markdown(result)}, quiet=quiet)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -150,6 +151,12 @@ class _FaultNamer:
         self._sizes_by_source: dict[int, list[int]] = defaultdict(list)
         for source, size in zip(plan.source_offsets.tolist(), plan.sizes.tolist(), strict=True):
             self._sizes_by_source[source].append(size)
+        # Too short to be decoded, these are candidates for every destination; few plans have any.
+        self._short_sources = [
+            source
+            for source, sizes in self._sizes_by_source.items()
+            if any(0 < size < _MIN_DECODABLE_BYTES for size in sizes)
+        ]
 
     def name(self, index: int, found: NDArray[np.uint8]) -> Fault:
         """Names the class of a destination that is known to be wrong."""
@@ -182,7 +189,7 @@ class _FaultNamer:
     def _locate(self, found: NDArray[np.uint8], key: int) -> int | None:
         """Finds the source offset whose content of a round the bytes are, if there is one."""
         if len(found) < _MIN_DECODABLE_BYTES:
-            position = self._content.tobytes().find(found.tobytes()) if key == self._key else -1
+            position = self._content_as_bytes.find(found.tobytes()) if key == self._key else -1
             return position if position >= 0 else None
         last = self._plan.source_bytes - len(found)
         for phase in range(WORD_BYTES):
@@ -190,6 +197,10 @@ class _FaultNamer:
             if 0 <= offset <= last and (found == content_bytes(key, offset, len(found))).all():
                 return offset
         return None
+
+    @cached_property
+    def _content_as_bytes(self) -> bytes:
+        return self._content.tobytes()
 
     def _is_swapped(self, found: NDArray[np.uint8], poison: NDArray[np.bool_], source: int) -> bool:
         """Holds all of another descriptor's content, and beyond it nothing but what follows there, or poison."""
@@ -208,13 +219,7 @@ class _FaultNamer:
         if len(found) < _MIN_DECODABLE_BYTES:
             return list(self._sizes_by_source)
         offsets = (word_offset(_word_at(found, phase), self._key) * WORD_BYTES - phase for phase in range(WORD_BYTES))
-        decoded = [offset for offset in offsets if offset in self._sizes_by_source]
-        short = [
-            source
-            for source, sizes in self._sizes_by_source.items()
-            if any(0 < size < _MIN_DECODABLE_BYTES for size in sizes)
-        ]
-        return decoded + short
+        return [offset for offset in offsets if offset in self._sizes_by_source] + self._short_sources
 
     def _padded_content(self, offset: int, size: int) -> NDArray[np.uint8]:
         part = self._content[offset : offset + size]
