@@ -25,7 +25,7 @@ from ecbench.core.records import RoundTripResult
 from ecbench.encoder_cache import EmbeddingCache
 from ecbench.encoder_cache.blocks import coalesced_copies
 from ecbench.encoder_cache.worker import _save_plan
-from ecbench.engine.machine import last_level_cache_bytes
+from ecbench.engine.host_facts import last_level_cache_bytes
 from ecbench.measure.stages import StageClock
 from ecbench.transfer.descriptor_arrays import DescriptorArrayPool
 from ecbench.transfer.writers import find_writer

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import resource
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,7 @@ LABELS = Path(__file__).parents[1] / "tests" / "pointers" / "vllm_0.33.0_sites.c
 PRECISION_AIM = 0.9
 RECALL_AIM = 0.9
 TIME_AIM_S = 20.0
-"""For two cores."""
+"""For two cores that have nothing else to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,12 @@ def download_wheel(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
+def processor_s() -> float:
+    """Processor time of this process and those it started: what the scan takes however busy the machine is."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def judge(
     findings: Sequence[Finding], labels: Sequence[Site], root: Path
 ) -> tuple[list[Site], list[Finding], list[Site]]:
@@ -104,7 +111,8 @@ def print_quality(findings: Sequence[Finding], labels: Sequence[Site], root: Pat
     print(f"precision: {precision:.3f} ({len(findings) - len(wrong)} of {len(findings)} findings), aim {PRECISION_AIM}")
     print(f"recall: {recall:.3f} ({len(found)} of {true_count} true sites), aim {RECALL_AIM}")
     print(f"severity: {severities} of {len(found)} as labelled")
-    print(f"time: {format_seconds(scan_s)}, aim {format_seconds(TIME_AIM_S)} on two cores")
+    print(f"time: {format_seconds(scan_s)}, aim {format_seconds(TIME_AIM_S)} on two idle cores")
+    print(f"processor time of all processes: {format_seconds(processor_s())}")
     return precision >= PRECISION_AIM and recall >= RECALL_AIM and scan_s <= TIME_AIM_S
 
 

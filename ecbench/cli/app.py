@@ -11,6 +11,7 @@ from ecbench.cli.list_command import list_app
 from ecbench.cli.probe_ptr_overflow import probe_ptr_overflow
 from ecbench.cli.report import report
 from ecbench.cli.roundtrip import roundtrip
+from ecbench.cli.scan_ptrs import scan_ptrs
 from ecbench.version import __version__
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(roundtrip)
 app.command()(probe_ptr_overflow)
+app.command()(scan_ptrs)
 app.command()(report)
 app.command()(doctor)
 app.add_typer(list_app)

@@ -23,6 +23,15 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
+class FailOn(StrEnum):
+    """The least severity that makes the command fail."""
+
+    CORRUPTION = "corruption"
+    CRASH = "crash"
+    LATENT = "latent"
+    NEVER = "never"
+
+
 class ScanRule(Record, frozen=True, kw_only=True):
     """A rule of the scanner."""
 
