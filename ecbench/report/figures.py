@@ -82,7 +82,7 @@ def _engines(case: CaseResult) -> str:
 
 
 def remarks(case: CaseResult, result: RoundTripResult) -> list[str]:
-    """Reasons and notes of a case, each once, in the order of its legs; without what `warnings` says for all of them."""
+    """Reasons and notes of a case, each once and in order; without what `warnings` says for all cases."""
     lines = [f"{leg.direction}: {leg.reason}" for leg in case.legs if leg.reason]
     notes = [note for leg in case.legs for note in leg.notes if note != result.environment.emulation]
     return list(dict.fromkeys(lines + notes))

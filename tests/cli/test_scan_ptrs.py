@@ -165,13 +165,13 @@ def test_an_interrupt_exits_130(tmp_path, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ecbench.cli.scan_ptrs.run_scan", interrupted)
+    monkeypatch.setattr("ecbench.workflows.scan.run_scan", interrupted)
     assert run(tree(tmp_path, module=CLEAN)).exit_code == 130
 
 
 def test_neither_torch_nor_numpy_is_imported(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from ecbench.cli.scan_ptrs import run_scan, ScanOptions; "
+        "import sys; from pathlib import Path; from ecbench.workflows.scan import run_scan, ScanOptions; "
         f"run_scan(ScanOptions(path=Path({str(tree(tmp_path, module=CRASH))!r}))); "
         "print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     )

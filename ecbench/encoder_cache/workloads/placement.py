@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ecbench.encoder_cache.workloads.scenario import EncoderCacheCase
 
 CHURN_ALLOCATIONS = 1500
-"""Mean runs per entry over 12 seeds of ``ec-churned``: 7 after 250 allocations, 17 after 1000, 20 after 1500, 22 after 6000."""
+"""Runs per entry, mean of 12 seeds of ``ec-churned``: 7 after 250 allocations, 20 after 1500, 22 after 6000."""
 CHURN_ENTRIES = 16
 """Mean-sized entries that fill a churned region: few enough for the default run's memory, enough to fragment."""
 

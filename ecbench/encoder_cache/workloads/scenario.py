@@ -52,7 +52,7 @@ class EncoderCacheScenario(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     source_offset_bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_SOURCE_OFFSET_BYTES, multiple_of=ELEMENT_BYTES)] = 0
     """Moves every device address by so much; set, addresses are no multiples of a large power of two."""
     region_bytes: int | str | None = None
-    """Capacity of the region (the engine's ``ec_cpu_bytes``), like 1073741824 or "1GiB"; by default what the entries need."""
+    """Capacity of the region (the engine's ``ec_cpu_bytes``), like "1GiB"; by default what the entries need."""
     rounds: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROUNDS)] = DEFAULT_ROUNDS
 
 
