@@ -26,7 +26,7 @@ LEAST_RATIO = 20
 REQUESTS = 10_000
 REQUEST_TOKENS = 8_000
 REQUESTS_LIMIT_S = 2.0
-GROWTH_LIMIT = 1.25
+GROWTH_LIMIT = 1.5
 """Cost of a token at the longest length over that at the shortest: 1 is linear, the rest is for noise."""
 REPEATS = 5
 SETTINGS = {
