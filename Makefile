@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: roundtrip test lint types imports unit bench clean
+.PHONY: roundtrip test lint types imports unit test-device test-torch scan-quality bench clean
 
 roundtrip: $(VENV)/.installed
 	$(BIN)/ecbench roundtrip
@@ -22,6 +22,18 @@ imports: $(VENV)/.installed-test
 
 unit: $(VENV)/.installed-test
 	$(BIN)/pytest
+
+# On a machine with a GPU; with a torch of its own, run the module with that interpreter instead.
+test-device: $(VENV)/.installed-test
+	$(BIN)/python -m tests.device
+
+# Installs torch 2.13.0 and 2.14.1 in environments of their own (several GB) and compares what they do to addresses.
+test-torch: $(VENV)/.installed-test
+	$(BIN)/pytest -m network tests/cli/test_probe_ptr_overflow.py
+
+# Precision and recall of scan-ptrs on labelled sites; downloads a wheel (340 MB) unless WHEEL names it.
+scan-quality: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/scan_quality.py $(WHEEL)
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/overhead.py

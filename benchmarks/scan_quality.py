@@ -3,7 +3,8 @@
     python benchmarks/scan_quality.py [WHEEL]
 
 Without WHEEL the wheel is downloaded with pip; it is only unpacked, never installed. Every finding that is not labelled
-as true counts against precision, also where no label mentions it. Exits 1 where precision, recall or time miss an aim.
+as true counts against precision, also where no label mentions it. Exits 1 where precision or recall miss their aim, and 3
+where the wheel cannot be had; the time is printed beside its aim, since a busy machine decides it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 REQUIREMENT = "vllm==0.33.0"
 LABELS = Path(__file__).parents[1] / "tests" / "pointers" / "vllm_0.33.0_sites.csv"
+EXIT_NO_WHEEL = 3
 PRECISION_AIM = 0.9
 RECALL_AIM = 0.9
 TIME_AIM_S = 20.0
@@ -69,7 +71,9 @@ def unpack_sources(wheel: Path, folder: Path) -> None:
 def download_wheel(folder: Path) -> Path:
     """Downloads the wheel with pip."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), REQUIREMENT]
-    subprocess.run(command, check=True)
+    if subprocess.run(command, check=False).returncode:
+        print(f"not run: {REQUIREMENT} could not be downloaded; give the wheel's path", file=sys.stderr)
+        sys.exit(EXIT_NO_WHEEL)
     return next(folder.glob("*.whl"))
 
 
@@ -94,7 +98,7 @@ def judge(
 
 
 def print_quality(findings: Sequence[Finding], labels: Sequence[Site], root: Path, scan_s: float) -> bool:
-    """Prints what was right and wrong; returns whether all aims are met."""
+    """Prints what was right and wrong; returns whether both aims are met."""
     found, wrong, missed = judge(findings, labels, root)
     for finding in wrong:
         print(f"not a fault: {Path(finding.path).relative_to(root)}:{finding.line} {finding.rule}")
@@ -113,7 +117,7 @@ def print_quality(findings: Sequence[Finding], labels: Sequence[Site], root: Pat
     print(f"severity: {severities} of {len(found)} as labelled")
     print(f"time: {format_seconds(scan_s)}, aim {format_seconds(TIME_AIM_S)} on two idle cores")
     print(f"processor time of all processes: {format_seconds(processor_s())}")
-    return precision >= PRECISION_AIM and recall >= RECALL_AIM and scan_s <= TIME_AIM_S
+    return precision >= PRECISION_AIM and recall >= RECALL_AIM
 
 
 def main() -> int:

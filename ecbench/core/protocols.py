@@ -111,6 +111,9 @@ class Device(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What a reader must know about any time taken on this device."""
 
+    def free_bytes(self) -> int | None:
+        """Memory of its own that the device has left; None where it lives in the host's."""
+
     def empty(self, nbytes: int) -> Tensor:
         """Allocates uint8, shape ``(nbytes,)``, from the device's pool."""
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 WARM_UP_ROUNDS = 1
 """Rounds that are verified but not counted: they meet cold code, pools and page tables."""
+DEFAULT_ROUNDS = 7
+"""The least odd number whose interval of the median reaches 95% while one outlier on either side stays inside it."""
+MAX_ROUNDS = 10_000
 REMEMBERED_ROUNDS = 16
 """Earlier rounds whose content is still recognised as stale."""
 
@@ -40,6 +43,7 @@ class MeasuredCopy:
             source.
         notes: What a reader must know about the path.
         writer: Descriptor writer in use.
+        blocks: Blocks that move; None where each copy of the plan is one.
     """
 
     direction: str
@@ -50,6 +54,7 @@ class MeasuredCopy:
     ceiling: Callable[[int], float]
     notes: tuple[str, ...]
     writer: str
+    blocks: int | None = None
 
 
 @dataclass
@@ -146,7 +151,7 @@ def _leg_result(leg: _Leg) -> LegResult:
             engine=leg.times.engine if leg.times else None,
             writer=copy.writer,
             samples=list(leg.samples),
-            blocks=len(copy.plan),
+            blocks=len(copy.plan) if copy.blocks is None else copy.blocks,
             descriptors=leg.times.descriptors if leg.times else 0,
             copied_bytes=copy.plan.total_bytes,
             verify=verify,

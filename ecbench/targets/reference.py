@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ecbench.core.descriptors import CopyTimes
 from ecbench.encoder_cache.blocks import coalesced_copies, split_copies
-from ecbench.encoder_cache.region import create_region
 from ecbench.encoder_cache.worker import EncoderCacheWorker, LoadSpec
 from ecbench.encoder_cache.workloads.placement import place_entries, region_blocks_of
+from ecbench.transfer.shared_region import create_region
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
+    from ecbench.core.descriptors import CopyTimes
     from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
     from ecbench.encoder_cache.blocks import BlockIds
-    from ecbench.encoder_cache.worker import Keys
     from ecbench.encoder_cache.workloads.scenario import EncoderCacheCase
-    from ecbench.transfer.queue import CompletedTransfer
 
 REGION_GUARD_BYTES = mmap.PAGESIZE
 DTYPE = torch.bfloat16
@@ -54,6 +52,7 @@ class ReferenceSession:
     ) -> None:
         self._block_ids = place_entries(case)
         self._region = create_region(region_blocks_of(case), case.model.block_size_bytes, REGION_GUARD_BYTES)
+        self._registration = device.register_host(self._region.whole)
         self._worker = EncoderCacheWorker(
             self._region,
             device,
@@ -68,6 +67,11 @@ class ReferenceSession:
     def region(self) -> Tensor:
         """Guard, blocks, guard."""
         return self._region.whole
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why the region is not pinned, where that was asked for."""
+        return (self._registration.note,) if self._registration.note else ()
 
     @property
     def blocks_offset(self) -> int:
@@ -86,27 +90,18 @@ class ReferenceSession:
             self._worker.save(key, output)
         self._worker.flush()
         (transfer,) = self._worker.wait().saves
-        return _copy_times(transfer, time.perf_counter() - began)
+        return transfer.copy_times(time.perf_counter() - began)
 
     def load(self, shapes: Mapping[str, tuple[int, ...]]) -> CopyTimes:
         """One step that loads all entries."""
         began = time.perf_counter()
         self._worker.load({key: LoadSpec(self._block_ids[key], shape, DTYPE) for key, shape in shapes.items()})
         (transfer,) = self._worker.wait().loads
-        return _copy_times(transfer, time.perf_counter() - began)
+        return transfer.copy_times(time.perf_counter() - began)
 
     def close(self) -> None:
-        """Shuts the worker down, and the region with it."""
-        self._worker.shutdown()
-
-
-def _copy_times(transfer: CompletedTransfer[Keys], total_s: float) -> CopyTimes:
-    return CopyTimes(
-        total_s=total_s,
-        fill_s=transfer.fill_s,
-        submit_s=transfer.submit_s,
-        copy_s=transfer.copy_s,
-        descriptors=transfer.descriptors,
-        engine=transfer.engine,
-        threads=transfer.threads,
-    )
+        """Shuts the worker down, and the region with it; the driver lets go only when no copy is in flight."""
+        try:
+            self._worker.shutdown()
+        finally:
+            self._registration.release()

@@ -1,1 +1,1 @@
-"""What encoder-cache and KV workers share: descriptor arrays and their writers, pools, transfers in flight."""
+"""What encoder-cache and KV workers share: the host region, descriptor arrays, their writers, transfers in flight."""

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ecbench.core.descriptors import DescriptorBatch
+from ecbench.core.descriptors import CopyTimes, DescriptorBatch
 from ecbench.transfer.descriptor_arrays import DescriptorArrayPool
 
 if TYPE_CHECKING:
@@ -66,6 +66,19 @@ class CompletedTransfer(Generic[LabelT]):
     engine: str
     threads: int
     notes: tuple[str, ...] = ()
+
+    def copy_times(self, total_s: float) -> CopyTimes:
+        """How the transfer went, within the wall time that its submitter saw."""
+        return CopyTimes(
+            total_s=total_s,
+            fill_s=self.fill_s,
+            submit_s=self.submit_s,
+            copy_s=self.copy_s,
+            descriptors=self.descriptors,
+            engine=self.engine,
+            threads=self.threads,
+            notes=self.notes,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,8 +48,10 @@ def process_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def refuse_what_does_not_fit(needs: Sequence[MemoryNeed], limit_bytes: int | None, shm_free_bytes: int) -> None:
-    """Holds every case against the limit, /dev/shm and the memory that is free.
+def refuse_what_does_not_fit(
+    needs: Sequence[MemoryNeed], limit_bytes: int | None, shm_free_bytes: int, device_free_bytes: int | None = None
+) -> None:
+    """Holds every case against the limit, /dev/shm and the memory that is free, on the device too where it has its own.
 
     Raises:
         DoesNotFitError: A case does not fit; both numbers are named.
@@ -60,11 +62,13 @@ def refuse_what_does_not_fit(needs: Sequence[MemoryNeed], limit_bytes: int | Non
             _refuse(need.case_id, need.peak_host_bytes, limit_bytes, "the memory limit", "raise --memory-limit")
         _refuse(need.case_id, need.host_region_bytes, shm_free_bytes, "what /dev/shm has free", "remount it larger")
         _refuse(need.case_id, need.new_host_bytes, available, "the host memory that is available", "free some")
+        if device_free_bytes is not None:
+            _refuse(need.case_id, need.device_bytes, device_free_bytes, "the device's free memory", "free some there")
 
 
 def _refuse(case_id: str, needed: int, there: int, what: str, mend: str) -> None:
     if needed > there:
         raise DoesNotFitError(
             f"case {case_id} needs {format_bytes(needed)}, more than {what}, {format_bytes(there)}: "
-            f"use fewer or smaller images, or {mend}"
+            f"use fewer or smaller images, fewer tokens, or {mend}"
         )

@@ -70,7 +70,7 @@ def _strip(side: str, column: Tensor) -> Tensor:
     low = addresses < np.uint64(TOP_BIT)
     if low.any():
         raise CopyRefusedError(
-            f"device xpu-sim: {side} of descriptor {int(low.argmax())} lacks bit 63: the writer lost the top of an address"
+            f"device xpu-sim: {side} of descriptor {int(low.argmax())} lacks bit 63: its writer lost the top bit"
         )
     return torch.from_numpy(addresses & np.uint64(TOP_BIT - 1))
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from ecbench.core.descriptors import Direction
+from ecbench.core.host_memory import NoRegistration
 from ecbench.engine.devices.host_pool import HostPool
 from ecbench.measure.memory import HostMemory
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from torch import Tensor
 
     from ecbench.core.protocols import Event, Stream
@@ -26,6 +29,14 @@ class HostStream:
 
     def synchronize(self) -> None:
         """Nothing to wait for."""
+
+    def __enter__(self) -> None:
+        """Nothing to change: there is one stream."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Nothing to change back."""
 
 
 class HostEvent:
@@ -61,10 +72,14 @@ class CpuDevice:
     pointer_dtype = torch.int64
     emulation: str | None = None
     copies_inside_submit = True
+    notes: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self._pool = HostPool()
         self._stream = HostStream()
+
+    def free_bytes(self) -> None:
+        """The host's memory is counted where the host's is."""
 
     def empty(self, nbytes: int) -> Tensor:
         """Allocates uint8, shape ``(nbytes,)``, with its pages present."""
@@ -88,6 +103,13 @@ class CpuDevice:
 
     def record_stream(self, tensor: Tensor, stream: Stream) -> None:
         """Nothing to record: a copy is done when its call returns."""
+
+    def explain(self, error: RuntimeError) -> None:
+        """No device that could fail."""
+
+    def register_host(self, tensor: Tensor) -> NoRegistration:  # noqa: ARG002 - the protocol's signature
+        """No driver takes part."""
+        return NoRegistration()
 
     def copy_contiguous(
         self, device_tensor: Tensor, host_tensor: Tensor, nbytes: int, direction: Direction, threads: int

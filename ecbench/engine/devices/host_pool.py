@@ -71,7 +71,8 @@ class HostPool:
     def _take_free(self, nbytes: int) -> mmap.mmap | None:
         """The smallest free buffer that fits and is not wasted on the request."""
         size = size_class(nbytes)
-        fitting = [buffer for buffer in self._free if size <= len(buffer) <= MAX_WASTE * size]
+        # Latest first: what was used last is still in the caches.
+        fitting = [buffer for buffer in reversed(self._free) if size <= len(buffer) <= MAX_WASTE * size]
         chosen = min(fitting, key=len, default=None)
         self._free[:] = [buffer for buffer in self._free if buffer is not chosen]
         return chosen
