@@ -21,6 +21,7 @@ from ecbench.core.comparison_records import Pairing
 from ecbench.stats.alpha_spending import LookSchedule
 from ecbench.stats.decisions import Decisions, decide
 from ecbench.stats.log_ratio import RatioTest, paired_test, unpaired_test
+from ecbench.stats.pairing import Side, abba_order
 from ecbench.stats.verdicts import DEFAULT_THRESHOLD, widened
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ DRIFT_CARRIED = 0.9
 ITERATIONS = 30
 CASES = (1, 6, 20)
 PAIRS = (10, 16, 24)
-LOOKS = {10: (6, 10), 16: (8, 12, 16), 24: (8, 12, 16, 24)}
-"""Pairs at each look where interim looks are taken."""
 BATCH = 250
 """Gates simulated at once: 20 cases of 24 pairs of 30 rounds take 60 MB then."""
 U_TEST_GATES = 500
@@ -97,7 +96,8 @@ def paired_rounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Base and new rounds in ABBA order without any change, shape (gates, cases, pairs, ITERATIONS)."""
     in_time = drift(draw, (gates, cases, 2 * pairs)).reshape(gates, cases, pairs, 2)
-    new_first = np.arange(pairs) % 2 == 1
+    order = abba_order(pairs)
+    new_first = np.array([side is Side.NEW for side, _ in order[::2]])
     base = np.where(new_first, in_time[..., 1], in_time[..., 0])
     new = np.where(new_first, in_time[..., 0], in_time[..., 1])
     return rounds_of(draw, base), rounds_of(draw, new)
@@ -138,7 +138,7 @@ SLOWDOWNS = {"none": (0.0, 0.0), "10%": (0.10, 0.0), "20%": (0.20, 0.0), "5%": (
 def simulate(cases: int, pairs: int, gates: int, seed: int) -> dict[tuple[str, tuple[int, ...]], Tally]:
     """Many gates on the same noise, by slowdown and looks."""
     draw = np.random.default_rng([seed, cases, pairs])
-    tallies = {(name, looks): Tally() for looks in ((pairs,), LOOKS[pairs]) for name in SLOWDOWNS}
+    tallies = {(name, looks): Tally() for looks in ((pairs,), LookSchedule.up_to(pairs).rounds) for name in SLOWDOWNS}
     for _ in range(-(-gates // BATCH)):
         base, new = (np.median(side, axis=-1) for side in paired_rounds(draw, BATCH, cases, pairs))
         for (name, looks), tally in tallies.items():
@@ -193,7 +193,7 @@ def print_paired(gates: int, seed: int) -> bool:
     rows = []
     for cases, pairs in ((cases, pairs) for cases in CASES for pairs in PAIRS):
         tallies = simulate(cases, pairs, gates, seed)
-        for looks in ((pairs,), LOOKS[pairs]):
+        for looks in ((pairs,), LookSchedule.up_to(pairs).rounds):
             rows.append(row(cases, pairs, looks, {name: tallies[name, looks] for name in SLOWDOWNS}))
             print(rows[-1], flush=True)
     return not any("!" in line for line in rows)

@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ecbench.cli.compare import compare
 from ecbench.cli.doctor import doctor
+from ecbench.cli.dsv4_swa_savings import dsv4_swa_savings
+from ecbench.cli.gate import gate
 from ecbench.cli.list_command import list_app
 from ecbench.cli.probe_ptr_overflow import probe_ptr_overflow
 from ecbench.cli.report import report
@@ -23,9 +26,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(roundtrip)
+app.command()(dsv4_swa_savings)
 app.command()(probe_ptr_overflow)
 app.command()(scan_ptrs)
 app.command()(report)
+app.command()(compare)
+app.command()(gate)
 app.command()(doctor)
 app.add_typer(list_app)
 

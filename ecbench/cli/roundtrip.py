@@ -20,6 +20,7 @@ from ecbench.cli.common import (
     write_json,
 )
 from ecbench.core.errors import ExitCode
+from ecbench.core.host_memory import HostMemoryKind
 from ecbench.core.records import to_json
 from ecbench.core.units import parse_size
 
@@ -35,11 +36,16 @@ def roundtrip(
         list[str] | None,
         typer.Argument(metavar="[SCENARIO...]", help="Shipped names or TOML paths; none runs the default set."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, xpu or xpu-sim (emulated high addresses).")] = "auto",
-    workload: Annotated[str, typer.Option(help="Which default scenarios to run: ec or all.")] = "all",
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda[:N], xpu[:N] or xpu-sim (emulated high addresses).")
+    ] = "auto",
+    workload: Annotated[str, typer.Option(help="Which scenarios to run: ec, dsv4 or all.")] = "all",
     model: Annotated[str | None, typer.Option(help="Replace the scenarios' model, e.g. qwen2-vl-2b.")] = None,
-    engine: Annotated[str, typer.Option(help="auto, memmove, gather or per-copy.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, or one that the device runs: ecbench list engines.")] = "auto",
     writer: Annotated[str, typer.Option(help="setitem, setitem-twos, numpy-item or numpy-batch.")] = "numpy-batch",
+    pinned: Annotated[
+        bool, typer.Option("--pinned/--pageable", help="Register host memory with an accelerator's driver, or not.")
+    ] = True,
     coalesce: Annotated[
         bool | None,
         typer.Option("--coalesce/--no-coalesce", help="Join neighbouring blocks, or one descriptor per block."),
@@ -60,6 +66,7 @@ def roundtrip(
 
     Exit codes: 0 ok, 1 wrong bytes or a refused copy, 2 bad input, 3 device or engine not available, 130 interrupted.
     """
+    host_memory = HostMemoryKind.PINNED if pinned else HostMemoryKind.PAGEABLE
     limit = parse_size(memory_limit) if memory_limit is not None else None
     from ecbench.measure.stages import StageClock, seconds_since_process_start  # noqa: PLC0415 - keeps --help light
     from ecbench.workflows.round_trip import RoundTripOptions, prepare_round_trip  # noqa: PLC0415 - imports torch
@@ -76,6 +83,7 @@ def roundtrip(
         rounds=rounds,
         seed=seed,
         memory_limit_bytes=limit,
+        host_memory=host_memory,
     )
     prepared = prepare_round_trip(options)
     if dry_run:
@@ -103,7 +111,7 @@ def _run(prepared: RoundTrip, clock: StageClock, json_path: Path | None, out: Pa
     if result.cases:
         _publish(result, json_path, out, quiet=quiet)
     if not result.complete:
-        typer.echo(f"ecbench: interrupted; finished cases saved: {len(result.cases)}", err=True)
+        typer.echo(f"ecbench: {result.ended_by or 'interrupted'}; finished cases saved: {len(result.cases)}", err=True)
     return exit_code_of(result)
 
 

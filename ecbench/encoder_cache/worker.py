@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
-    from ecbench.encoder_cache.region import SharedRegion
     from ecbench.transfer.descriptor_arrays import DescriptorArrays
+    from ecbench.transfer.shared_region import SharedRegion
 
 Layout = Callable[[BlockIds, int, int], BlockCopies]
 """`ecbench.encoder_cache.blocks.coalesced_copies` or `split_copies`."""

@@ -9,7 +9,9 @@ from ecbench.core.records import LegStatus
 from ecbench.core.units import format_bandwidth, format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from ecbench.core.records import CaseResult, LegResult, RoundTripResult
+    from collections.abc import Mapping
+
+    from ecbench.core.records import CaseResult, LegResult, Param, RoundTripResult
 
 ABSENT = "-"
 LEG_COLUMNS = ("leg", "descr.", "bandwidth", "95% interval", "of ceiling", "fill", "submit", "copy", "bytes")
@@ -62,11 +64,25 @@ def case_title(case: CaseResult) -> str:
         str(params.get("model", "")),
         ", ".join(map(str, images)) if isinstance(images, list) else "",
         str(params.get("placement", "")),
+        *(_offload_parts(params) if "policy" in params else ()),
         _blocks(case),
         f"engine {_engines(case)}",
         f"writer {params.get('writer')}",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _offload_parts(params: Mapping[str, Param]) -> tuple[str, ...]:
+    """What sets one KV offload case apart from another."""
+    retention = params.get("retention_interval")
+    return (
+        f"{params.get('tokens')} tokens",
+        f"policy {params.get('policy')}",
+        f"retention {'none' if retention is None else retention}",
+        f"{params.get('layout')} caches",
+        f"blocks_per_chunk {params.get('blocks_per_chunk')}",
+        f"tp {params.get('tp')}",
+    )
 
 
 def _blocks(case: CaseResult) -> str:
@@ -105,7 +121,9 @@ def warnings(result: RoundTripResult) -> list[str]:
         lines.append("Host to host: this checks bytes and ecbench's own overhead; it is no accelerator's bandwidth.")
     if env.stand_ins:
         lines.append(f"STAND-INS took part: {', '.join(env.stand_ins)}.")
-    if not result.complete:
+    if result.ended_by is not None:
+        lines.append(f"ENDED EARLY: {result.ended_by}. Only the cases that were finished are here.")
+    elif not result.complete:
         lines.append("INTERRUPTED: only the cases that were finished are here.")
     return lines
 

@@ -34,13 +34,19 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     """
     ordered = sorted(values)
     count = len(ordered)
-    rank, tail = 0, 0
+    rank, tail = 0, 0.0
     while rank < (count - 1) // 2:
-        tail += math.comb(count, rank)
-        if tail + math.comb(count, rank + 1) > (1 - confidence) / 2 * 2**count:
+        tail += _coin_probability(count, rank)
+        if tail + _coin_probability(count, rank + 1) > (1 - confidence) / 2:
             break
         rank += 1
     return ordered[rank], ordered[count - 1 - rank]
+
+
+def _coin_probability(tosses: int, heads: int) -> float:
+    """Binomial probability at 1/2, by logarithms: the counts themselves outgrow a float from 1030 tosses on."""
+    ways = math.lgamma(tosses + 1) - math.lgamma(heads + 1) - math.lgamma(tosses - heads + 1)
+    return math.exp(ways - tosses * math.log(2))
 
 
 def with_figures(leg: LegResult) -> LegResult:

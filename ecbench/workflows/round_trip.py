@@ -10,30 +10,28 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ecbench.core.errors import EcbenchError, ExitCode, unknown_name
+from ecbench.core.errors import EcbenchError, ExitCode, UnavailableError, unknown_name
+from ecbench.core.host_memory import HostMemoryKind
 from ecbench.core.records import SCHEMA_VERSION, CaseResult, LegResult, LegStatus, RoundTripResult, RunResult
 from ecbench.core.units import format_bytes
-from ecbench.encoder_cache.region import shm_free_bytes
 from ecbench.engine.machine import describe_environment
 from ecbench.engine.registry import open_device, open_engine
 from ecbench.measure.rounds import WARM_UP_ROUNDS, measure_rounds
+from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.transfer.writers import find_writer
-from ecbench.workflows.encoder_cache_case import load_case, memory_need, open_case
+from ecbench.workflows.leg_notes import with_notes
 from ecbench.workflows.memory import MemoryNeed, refuse_what_does_not_fit
-from ecbench.workflows.scenarios import read_scenario
+from ecbench.workflows.scenarios import SWEEP, read_scenario
+from ecbench.workflows.workloads import ALL_WORKLOADS, WORKLOAD_NAMES, WORKLOADS, default_scenarios, workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
     from ecbench.core.records import Environment, Param
-    from ecbench.encoder_cache.workloads.scenario import EncoderCacheCase
     from ecbench.measure.stages import StageClock
-
-DEFAULT_SCENARIOS: dict[str, tuple[str, ...]] = {"ec": ("ec-image-set", "ec-churned", "ec-deepstack")}
-"""What runs when no scenario is named, by workload."""
-ALL_WORKLOADS = "all"
-WORKLOAD_NAMES: tuple[str, ...] = (*DEFAULT_SCENARIOS, ALL_WORKLOADS)
+    from ecbench.workflows.scenarios import ScenarioFile
+    from ecbench.workflows.workloads import RoundTripCase
 
 RoundReport = Callable[[str, int, int], None]
 """Called after each round with the case, the rounds done and the rounds in all."""
@@ -54,6 +52,7 @@ class RoundTripOptions:
         rounds: Rounds that count.
         seed: Decides content and churn.
         memory_limit_bytes: Most host memory a case may take, this process included.
+        host_memory: How an accelerator's host side is held.
     """
 
     scenarios: tuple[str, ...] = ()
@@ -66,6 +65,7 @@ class RoundTripOptions:
     rounds: int | None = None
     seed: int = 0
     memory_limit_bytes: int | None = None
+    host_memory: HostMemoryKind = HostMemoryKind.PINNED
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class RoundTrip:
     device: Device
     engine: CopyEngine
     writer: DescriptorWriter
-    cases: list[EncoderCacheCase]
+    cases: Sequence[RoundTripCase]
     needs: list[MemoryNeed]
 
 
@@ -90,29 +90,34 @@ def prepare_round_trip(options: RoundTripOptions) -> RoundTrip:
         raise unknown_name("workload", options.workload, WORKLOAD_NAMES)
     writer = find_writer(options.writer)
     cases = _load_cases(options)
-    device = open_device(options.device)
+    device = open_device(options.device, options.host_memory)
     engine = open_engine(options.engine, device)
-    needs = [memory_need(case, device) for case in cases]
-    refuse_what_does_not_fit(needs, options.memory_limit_bytes, shm_free_bytes())
+    needs = [workload_of(case).memory_need(case, device) for case in cases]
+    refuse_what_does_not_fit(needs, options.memory_limit_bytes, shm_free_bytes(), device.free_bytes())
     return RoundTrip(options, device, engine, writer, cases, needs)
 
 
-def _load_cases(options: RoundTripOptions) -> list[EncoderCacheCase]:
-    wanted = (
-        DEFAULT_SCENARIOS
-        if options.workload == ALL_WORKLOADS
-        else {options.workload: DEFAULT_SCENARIOS[options.workload]}
-    )
-    names = options.scenarios or tuple(name for scenarios in wanted.values() for name in scenarios)
+def _load_cases(options: RoundTripOptions) -> list[RoundTripCase]:
+    names = options.scenarios or default_scenarios(options.workload, options.model)
     files = [read_scenario(name) for name in names]
     for file in files:
-        if file.workload not in DEFAULT_SCENARIOS:
-            raise unknown_name(f"workload in {file.where}", file.workload, tuple(DEFAULT_SCENARIOS))
-    cases = [load_case(file, options) for file in files]
+        _refuse_other_workload(file, options.workload)
+    cases = [WORKLOADS[file.workload].load_case(file, options) for file in files]
     twice = [case_id for case_id, count in Counter(case.case_id for case in cases).items() if count > 1]
     if twice:
         raise EcbenchError(f"case {twice[0]} is asked for twice: name each scenario once")
     return cases
+
+
+def _refuse_other_workload(file: ScenarioFile, wanted: str) -> None:
+    if file.workload == SWEEP:
+        raise EcbenchError(f"{file.where} is a sweep, no round trip: run it with ecbench sweep {file.name}")
+    if file.workload not in WORKLOADS:
+        raise unknown_name(f"workload in {file.where}", file.workload, tuple(WORKLOADS))
+    if wanted not in {ALL_WORKLOADS, file.workload}:
+        raise EcbenchError(
+            f"{file.where} has workload {file.workload!r}, not {wanted!r}: leave out --workload {wanted}"
+        )
 
 
 def run_round_trip(prepared: RoundTrip, clock: StageClock, report_round: RoundReport) -> RoundTripResult:
@@ -124,28 +129,41 @@ def run_round_trip(prepared: RoundTrip, clock: StageClock, report_round: RoundRe
         report_round: Told after each round.
 
     Returns:
-        The result; where Ctrl-C ended the run, it is marked incomplete and holds the finished cases.
+        The result; where Ctrl-C or a lost device ended the run, it is incomplete and holds the finished cases.
     """
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     environment = describe_environment(prepared.device)
     finished: list[CaseResult] = []
     complete = False
+    ended_by: str | None = None
     try:
         # One by one, so that Ctrl-C keeps those that were finished.
         finished.extend(_run_case(prepared, case, environment, clock, report_round) for case in prepared.cases)
         complete = True
     except KeyboardInterrupt:
         pass
+    except (UnavailableError, RuntimeError) as error:
+        ended_by = _device_failure(error, prepared.device)
     return RunResult(
         schema_version=SCHEMA_VERSION,
         kind="roundtrip",
         started_at=started_at,
-        environment=environment,
+        # Asked again: a driver that refused to pin the region did so while a case ran.
+        environment=msgspec.structs.replace(environment, pinning=prepared.device.pinning),
         settings=_settings(prepared),
         cases=finished,
         complete=complete,
+        ended_by=ended_by,
         stages_s=clock.seconds_by_stage(),
     )
+
+
+def _device_failure(error: Exception, device: Device) -> str:
+    """Says what became of the device; an error of another kind is raised again."""
+    explained = device.explain(error) if isinstance(error, RuntimeError) else error
+    if explained is None:
+        raise error
+    return str(explained)
 
 
 def _settings(prepared: RoundTrip) -> dict[str, Param]:
@@ -156,17 +174,18 @@ def _settings(prepared: RoundTrip) -> dict[str, Param]:
         "writer": options.writer,
         "workload": options.workload,
         "target": "reference",
+        "host_memory": options.host_memory.value,
         "seed": options.seed,
         "warm_up_rounds": WARM_UP_ROUNDS,
     }
 
 
 def _run_case(
-    prepared: RoundTrip, case: EncoderCacheCase, environment: Environment, clock: StageClock, report_round: RoundReport
+    prepared: RoundTrip, case: RoundTripCase, environment: Environment, clock: StageClock, report_round: RoundReport
 ) -> CaseResult:
     rounds = case.scenario.rounds
     legs: list[LegResult] = []
-    with open_case(case, prepared.device, prepared.engine, prepared.writer) as copies:
+    with workload_of(case).open_case(case, prepared.device, prepared.engine, prepared.writer) as copies:
         steps = measure_rounds(copies, rounds=rounds, seed=case.seed, label=case.case_id, clock=clock)
         for done, legs in enumerate(steps, 1):  # noqa: B007 - the last one is the result
             report_round(case.case_id, done, rounds + WARM_UP_ROUNDS)
@@ -181,21 +200,14 @@ def _run_case(
         case_id=case.case_id,
         workload=case.scenario.workload,
         params=params,
-        legs=[_with_cache_note(leg, environment) for leg in legs],
+        legs=[with_notes(leg, environment, prepared.device) for leg in legs],
     )
-
-
-def _with_cache_note(leg: LegResult, environment: Environment) -> LegResult:
-    cache = environment.last_level_cache_bytes
-    working_set = 2 * leg.copied_bytes
-    if cache is None or working_set > cache:
-        return leg
-    note = f"working set of {format_bytes(working_set)} fits the last-level cache of {format_bytes(cache)}"
-    return msgspec.structs.replace(leg, notes=[*leg.notes, note])
 
 
 def exit_code_of(result: RoundTripResult) -> ExitCode:
     """The exit code a result calls for."""
+    if result.ended_by is not None:
+        return ExitCode.UNAVAILABLE
     if not result.complete:
         return ExitCode.INTERRUPTED
     bad = {LegStatus.FAILED, LegStatus.ERROR}

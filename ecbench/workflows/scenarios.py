@@ -11,6 +11,8 @@ from ecbench.core.toml import parse_table, read_text
 
 _PACKAGE = Path(ecbench.__file__).parent
 SUFFIX = ".toml"
+SWEEP = "sweep"
+"""Workload of the scenarios that are grids, which another command runs."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ def shipped_directory() -> Path:
 def shipped_names() -> tuple[str, ...]:
     """Names of all shipped scenarios."""
     return tuple(sorted(path.stem for path in shipped_directory().glob(f"*{SUFFIX}")))
+
+
+def shipped_workload(workload: str) -> tuple[str, ...]:
+    """Names of the shipped scenarios of one workload."""
+    return tuple(name for name in shipped_names() if read_scenario(name).workload == workload)
 
 
 def read_scenario(name_or_path: str) -> ScenarioFile:

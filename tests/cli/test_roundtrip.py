@@ -14,7 +14,8 @@ from ecbench.engine import registry
 from ecbench.encoder_cache.region import shm_free_bytes
 from ecbench.transfer.writers import WRITERS
 from ecbench.workflows import round_trip
-from ecbench.workflows.scenarios import shipped_names
+from ecbench.workflows.scenarios import shipped_workload
+from ecbench.workflows.workloads import default_scenarios
 from tests.cli.conftest import TINY
 from tests.faults import FaultyEngine
 
@@ -59,14 +60,18 @@ def test_the_default_set_covers_one_run_churn_and_deepstack_and_skips_nothing(ec
     result = ecbench("roundtrip", "--rounds", 1, "--device", "cpu", "--quiet")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     cases = _document(here)["cases"]
-    assert {(case["params"]["model"], case["params"]["placement"]) for case in cases} == {
+    assert {(case["params"]["model"], case["params"]["placement"]) for case in cases if case["workload"] == "ec"} == {
         ("qwen2.5-vl-7b", "one-run"),
         ("qwen2.5-vl-7b", "churned"),
         ("qwen3-vl-8b", "one-run"),
     }
+    assert {(case["params"]["model"], case["params"]["layout"]) for case in cases if case["workload"] == "dsv4"} == {
+        ("deepseek-v4-flash", "packed"),
+        ("deepseek-v4-flash", "per-layer"),
+    }
     legs = [leg for case in cases for leg in case["legs"]]
     assert {leg["status"] for leg in legs} == {"passed"}
-    churned = next(case for case in cases if case["params"]["placement"] == "churned")
+    churned = next(case for case in cases if case["params"].get("placement") == "churned")
     assert all(leg["descriptors"] > 2 * churned["params"]["entries"] for leg in churned["legs"])
 
 
@@ -160,7 +165,7 @@ def test_a_dry_run_states_memory_and_takes_none(ecbench, here):
     assert result.exit_code == 0
     for column in ("host region", "device buffers", "peak host memory"):
         assert column in result.stdout
-    assert len(re.findall(r"\d MiB|\d GiB", result.stdout)) == 9
+    assert len(re.findall(r"\d MiB|\d GiB", result.stdout)) == 3 * len(default_scenarios("all", None))
     assert os.listdir(here) == []
     assert abs(shm_free_bytes() - free) < 8 << 20
 
@@ -301,7 +306,7 @@ def test_ctrl_c_before_the_first_case_is_done_leaves_no_report(ecbench, tiny, he
     assert list((here / "reports").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", shipped_names())
+@pytest.mark.parametrize("name", shipped_workload("ec"))
 def test_every_shipped_scenario_is_valid(ecbench, here, name):
     assert ecbench("roundtrip", name, "--dry-run", "--device", "cpu").exit_code == 0
 
@@ -310,7 +315,7 @@ def test_one_default_case_uses_device_addresses_that_are_no_multiples_of_2048():
     from ecbench.engine.devices.xpu_sim import XpuSimDevice
     from ecbench.workflows.encoder_cache_case import _DeviceLayout
 
-    options = round_trip.RoundTripOptions(device="xpu-sim")
+    options = round_trip.RoundTripOptions(device="xpu-sim", workload="ec")
     cases = round_trip._load_cases(options)
     base = XpuSimDevice().empty(4096).data_ptr()
     offsets = {case.case_id: _DeviceLayout.of(case).entry_offsets.values() for case in cases}

@@ -34,7 +34,7 @@ def _samples(totals):
     ]
 
 
-def _verify(**changes):
+def verified(**changes):
     values = {
         "ok": True,
         "checked_bytes": 1 << 28,
@@ -58,7 +58,7 @@ _PASSED = _leg(
     writer="numpy-batch",
     samples=_samples([0.010, 0.0101, 0.0099, 0.0105, 0.0098, 0.0102, 0.01]),
     descriptors=8,
-    verify=_verify(),
+    verify=verified(),
     notes=[EMULATION],
 )
 _FAILED = _leg(
@@ -69,7 +69,7 @@ _FAILED = _leg(
     reason="bytes are wrong: swapped, first at byte 4096",
     samples=_samples([0.02]),
     descriptors=10952,
-    verify=_verify(
+    verify=verified(
         ok=False,
         mismatched_bytes=14336,
         fault=Fault.SWAPPED,
@@ -78,7 +78,9 @@ _FAILED = _leg(
     ),
     notes=["working set of 20.0 MiB fits the last-level cache of 32.0 MiB"],
 )
-_ERROR = _leg("save", LegStatus.ERROR, writer="setitem", reason="writer setitem: torch | refused <an> address: use another")
+_ERROR = _leg(
+    "save", LegStatus.ERROR, writer="setitem", reason="writer setitem: torch | refused <an> address: use another"
+)
 _SKIPPED = _leg("load", LegStatus.SKIPPED, reason="not asked for")
 
 

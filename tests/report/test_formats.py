@@ -11,8 +11,8 @@ from rich.console import Console
 from ecbench.core.errors import DataError
 from ecbench.core.records import RoundTripResult, json_schema, to_json
 from ecbench.report.formats.console import print_round_trip
-from ecbench.report.formats.json_file import load_round_trip
 from ecbench.report.formats.markdown import escape, render_markdown, table
+from ecbench.report.loading import load_result, load_round_trip
 from tests.golden_files import assert_matches_golden
 from tests.report.samples import sample_result
 
@@ -44,7 +44,16 @@ def test_json_golden():
 @pytest.mark.parametrize("show", [_console_text, render_markdown])
 def test_what_is_not_plainly_right_cannot_be_missed(show):
     text = show(sample_result())
-    for word in ("EMULATED", "INTERRUPTED", "STAND-INS", "WRONG: swapped", "ERROR", "SKIPPED", "2 of 4 legs", "32.0 MiB"):
+    for word in (
+        "EMULATED",
+        "INTERRUPTED",
+        "STAND-INS",
+        "WRONG: swapped",
+        "ERROR",
+        "SKIPPED",
+        "2 of 4 legs",
+        "32.0 MiB",
+    ):
         assert word in text
 
 
@@ -108,13 +117,27 @@ def test_unknown_fields_of_a_later_minor_version_are_ignored(tmp_path):
 def _damaged():
     good = json.loads(to_json(sample_result()))
     sample = good["cases"][0]["legs"][0]["samples"][0]
-    yield "truncated", to_json(sample_result())[:500], "no ecbench result"
+    yield "truncated", to_json(sample_result())[:500], "damaged result"
+    yield "truncated in the head", to_json(sample_result())[:30], "no ecbench result"
+    yield (
+        "two kinds",
+        to_json(sample_result())
+        .replace(b'"kind"', b'"kind": "roundtrip", "kind"')
+        .replace(b'"kind": "roundtrip",\n', b'"kind": "sweep",\n'),
+        "damaged result",
+    )
+    yield "deep", b"[" * 100_000, "no ecbench result"
     yield "empty", b"", "no ecbench result"
     yield "foreign", b'{"benchmarks": []}', "no ecbench result"
     yield "binary", b"\x89PNG\xff\xfe", "no ecbench result"
     yield "array", b"[]", "no ecbench result"
     yield "newer", json.dumps({**good, "schema_version": 2}).encode(), "read it with a newer ecbench"
-    yield "other kind", json.dumps({**good, "kind": "sweep"}).encode(), "result of 'sweep'"
+    yield (
+        "unknown kind",
+        json.dumps({**good, "kind": "bake"}).encode(),
+        "a result of 'bake', known are roundtrip, sweep",
+    )
+    yield "other kind", json.dumps({**good, "kind": "doctor"}).encode(), "damaged result"
     yield "wrong type", json.dumps({**good, "cases": 5}).encode(), "damaged result"
     sample["total_s"] = 0
     yield "zero time", json.dumps(good).encode(), "total_s = 0"
@@ -131,5 +154,13 @@ def test_what_is_no_whole_result_is_refused_in_one_line(tmp_path, content, messa
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DataError, match="nothing.json: cannot be read"):
+    with pytest.raises(DataError, match=r"nothing\.json: cannot be read"):
         load_round_trip(tmp_path / "nothing.json")
+
+
+def test_a_result_of_another_kind_is_no_round_trip(tmp_path):
+    path = tmp_path / "scan.json"
+    path.write_bytes(to_json(sample_result(kind="scan-ptrs", cases=[])))
+    assert load_result(path).cases == []
+    with pytest.raises(DataError, match=r"scan\.json: a result of 'scan-ptrs' cannot be shown as a round trip"):
+        load_round_trip(path)

@@ -22,7 +22,7 @@ def _leg(totals, ceilings=None, copied_bytes=1000):
     return LegResult(direction="save", status=LegStatus.PASSED, samples=samples, copied_bytes=copied_bytes)
 
 
-@pytest.mark.parametrize(("count", "rank"), [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (20, 5)])
+@pytest.mark.parametrize(("count", "rank"), [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (20, 5), (10_000, 4901)])
 def test_the_interval_is_the_tabulated_pair_of_order_statistics(count, rank):
     values = list(range(count))
     assert median_interval(values) == (rank, count - 1 - rank)

@@ -11,15 +11,13 @@ from ecbench.core.errors import EcbenchError
 from ecbench.core.units import parse_size
 from ecbench.encoder_cache.region import region_blocks
 from ecbench.encoder_cache.workloads.models import ELEMENT_BYTES, EncoderModel, find_model
+from ecbench.measure.rounds import DEFAULT_ROUNDS, MAX_ROUNDS
 
 if TYPE_CHECKING:
     from ecbench.core.records import Param
 
 MAX_IMAGES = 4096
-MAX_ROUNDS = 10_000
 MAX_SOURCE_OFFSET_BYTES = 1 << 20
-DEFAULT_ROUNDS = 7
-"""The least odd number whose interval of the median reaches 95% while one outlier on either side stays inside it."""
 
 
 class Placement(StrEnum):

@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import ecbench
 from ecbench.engine.registry import HOST
 
 UNVERIFIED = "unverified here"
 _LINE = re.compile(r"^\W*Device run:(.+)$", re.MULTILINE)
 _NAME = re.compile(r"`([^`]+)`")
-_PACKAGE = Path(ecbench.__file__).parent
+_PACKAGE = Path(__file__).resolve().parents[2]
 
 DeviceRuns = dict[str, set[str]]
 """Engines that ran, by kind of device."""

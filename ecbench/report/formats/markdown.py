@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 def render_markdown(result: RoundTripResult) -> str:
     """A heading, warnings, a table per case and how it ended."""
-    lines = [f"# ecbench {result.kind}, {result.started_at}", "", environment_line(result), ""]
+    lines = [f"# ecbench {result.kind}, {escape(result.started_at)}", "", escape(environment_line(result)), ""]
     for warning in warnings(result):
         lines += [f"> **{escape(warning)}**", ""]
     for case in result.cases:
         lines += _case_lines(case, result)
-    lines += [f"**{summary(result)}**", "", stage_line(result), ""]
+    lines += [f"**{escape(summary(result))}**", "", escape(stage_line(result)), ""]
     return "\n".join(lines)
 
 

@@ -1,0 +1,1 @@
+"""Documents, one file per kind of result."""

@@ -1,0 +1,100 @@
+"""One synthetic copy of a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ecbench.core.descriptors import Direction
+from ecbench.core.host_memory import HostMemoryKind
+from ecbench.transfer.writers import DEFAULT_WRITER
+
+if TYPE_CHECKING:
+    from ecbench.core.records import Param
+    from ecbench.workflows.copy_geometry import CopyGeometry
+
+DIRECTIONS: dict[str, Direction] = {"save": Direction.TO_HOST, "load": Direction.TO_DEVICE}
+"""Names of the legs."""
+KIB = 1024
+DIRECTION_S = 1e-3
+"""One direction of an empty round on one core of an AMD EPYC (Zen 3): Python, a plan to check, a journal line."""
+_DESCRIPTOR_S = {"setitem": 8e-6, "setitem-twos": 8e-6, "numpy-item": 2e-6, "numpy-batch": 1e-6}
+"""Writing and copying a descriptor, measured there with `benchmarks/overhead.py writers`; for estimates only."""
+
+
+@dataclass(frozen=True)
+class CopyCell:
+    """A synthetic copy.
+
+    Args:
+        scenario: Name of the sweep.
+        geometry: Where its blocks lie.
+        coalesce: Neighbouring blocks share a descriptor.
+        host_memory: How the host's side is held.
+        writer: Registered name.
+        engine: Registered name.
+        directions: ``save``, ``load`` or both.
+        skipped: Why it cannot run here; None where it can.
+    """
+
+    scenario: str
+    geometry: CopyGeometry
+    coalesce: bool
+    host_memory: HostMemoryKind
+    writer: str
+    engine: str
+    directions: tuple[str, ...]
+    skipped: str | None
+
+    @property
+    def case_id(self) -> str:
+        """Sizes, then whatever is not usual, then the engine."""
+        geometry = self.geometry
+        parts = [f"{_short_size(geometry.block_size_bytes)}x{geometry.blocks}"]
+        parts += [f"run={geometry.run_length}"] if geometry.run_length > 1 else []
+        parts += [f"offset={geometry.byte_offset}"] if geometry.byte_offset else []
+        parts += [] if self.coalesce else ["apart"]
+        parts += [self.host_memory.value] if self.host_memory is HostMemoryKind.PINNED else []
+        parts += [self.writer] if self.writer != DEFAULT_WRITER else []
+        return f"{self.scenario}/{','.join([*parts, self.engine])}"
+
+    @property
+    def params(self) -> dict[str, Param]:
+        """A value per axis; directions are legs."""
+        return {
+            "block_size_bytes": self.geometry.block_size_bytes,
+            "count": self.geometry.blocks,
+            "run_length": self.geometry.run_length,
+            "byte_offset": self.geometry.byte_offset,
+            "coalesce": self.coalesce,
+            "host_memory": self.host_memory.value,
+            "writer": self.writer,
+            "engine": self.engine,
+        }
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of one direction."""
+        return self.geometry.copied_bytes
+
+    @property
+    def descriptors(self) -> int:
+        """Descriptors of one direction."""
+        return self.geometry.runs if self.coalesce else self.geometry.blocks
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Both buffers: one is filled, the other poisoned, and both are checked."""
+        return self.geometry.arena_bytes + self.geometry.region_bytes
+
+    @property
+    def extra_s(self) -> float:
+        """Rough seconds for descriptors and for what a round costs however small; a dry run's estimate, no result."""
+        return len(self.directions) * (DIRECTION_S + self.descriptors * _DESCRIPTOR_S[self.writer])
+
+
+def _short_size(nbytes: int) -> str:
+    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if nbytes % KIB**power == 0:
+            return f"{nbytes // KIB**power}{unit}"
+    return f"{nbytes}B"

@@ -1,0 +1,151 @@
+"""Cells that are synthetic copies: equal blocks between a device and a host region, through writers and engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ecbench.core.host_memory import HostMemoryKind
+from ecbench.engine.registry import AUTO, ENGINE_NAMES, ENGINES, why_unavailable
+from ecbench.measure.device_memory import CHUNK_BYTES
+from ecbench.transfer.writers import DEFAULT_WRITER, WRITERS
+from ecbench.workflows.copy_cell import DIRECTIONS, KIB, CopyCell
+from ecbench.workflows.copy_geometry import CopyGeometry
+from ecbench.workflows.copy_session import CopySession
+from ecbench.workflows.memory import MemoryNeed, process_bytes
+from ecbench.workflows.sweep_axes import LEG_AXIS, Axis, one_of, size_value, whole_number, yes_or_no
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from ecbench.core.protocols import Device
+    from ecbench.measure.stages import StageClock
+    from ecbench.workflows.sweep_axes import AxisValue, AxisValues
+    from ecbench.workflows.sweep_family import Cell, Devices
+
+MAX_BLOCKS = 1 << 24
+MAX_BYTE_OFFSET = 1 << 20
+ALL_ENGINES = "all"
+"""Stands for every engine that runs on the device."""
+BY_DEVICE = "by-device"
+"""Stands for the usual host memory: pinned where there is a driver, pageable where host copies to host."""
+
+AXES: dict[str, Axis] = {
+    axis.name: axis
+    for axis in (
+        Axis("block_size", "block_size_bytes", size_value, (7 * KIB,), "bytes of a block"),
+        Axis("count", "count", whole_number(1, MAX_BLOCKS), (1024,), "blocks of a batch"),
+        Axis("run_length", "run_length", whole_number(1, MAX_BLOCKS), (1,), "blocks that are neighbours on the host"),
+        Axis(
+            "byte_offset", "byte_offset", whole_number(0, MAX_BYTE_OFFSET), (0,), "shift of every device address, bytes"
+        ),
+        Axis("coalesce", "coalesce", yes_or_no, (True,), "whether neighbours share a descriptor"),
+        Axis(
+            "host_memory",
+            "host_memory",
+            one_of("host memory", (*HostMemoryKind, BY_DEVICE)),
+            (BY_DEVICE,),
+            "how the host's side is held",
+        ),
+        Axis("writer", "writer", one_of("writer", tuple(WRITERS)), (DEFAULT_WRITER,), "what writes descriptors"),
+        Axis("engine", "engine", one_of("engine", (*ENGINE_NAMES, ALL_ENGINES)), (AUTO,), "what moves bytes"),
+        Axis(LEG_AXIS, "direction", one_of("direction", tuple(DIRECTIONS)), tuple(DIRECTIONS), "which way"),
+    )
+}
+
+
+class CopyFamily:
+    """The grid over block size, count, run length, offset, host memory, writer, engine and direction."""
+
+    workload = "copies"
+    axes: Mapping[str, Axis] = AXES
+
+    def complete(self, values: AxisValues, device: Device) -> AxisValues:
+        """Replaces ``all`` by the engines that run here, and the usual host memory by what it is."""
+        usual = HostMemoryKind.PAGEABLE if device.copies_inside_submit else HostMemoryKind.PINNED
+        engines = [name for name in ENGINES if why_unavailable(name, device) is None]
+        return {
+            **values,
+            "host_memory": _replaced(values["host_memory"], BY_DEVICE, [usual.value]),
+            "engine": _replaced(values["engine"], ALL_ENGINES, engines),
+        }
+
+    def cell(
+        self, scenario: str, values: Mapping[str, AxisValue], directions: tuple[str, ...], devices: Devices
+    ) -> CopyCell:
+        """Makes one cell, and finds out whether it can run here."""
+        geometry = CopyGeometry(
+            block_size_bytes=int(values["block_size"]),
+            blocks=int(values["count"]),
+            run_length=int(values["run_length"]),
+            byte_offset=int(values["byte_offset"]),
+        )
+        host_memory, engine = HostMemoryKind(str(values["host_memory"])), str(values["engine"])
+        return CopyCell(
+            scenario=scenario,
+            geometry=geometry,
+            coalesce=bool(values["coalesce"]),
+            host_memory=host_memory,
+            writer=str(values["writer"]),
+            engine=engine,
+            directions=directions,
+            skipped=_why_skipped(geometry, host_memory, engine, devices[host_memory]),
+        )
+
+    def memory_need(self, name: str, cells: Sequence[Cell], devices: Devices) -> MemoryNeed:
+        """One arena and one region per kind of host memory, as large as its largest cell, and what checks cells."""
+        runnable = _copy_cells(cells)
+        kinds = {cell.host_memory for cell in runnable}
+        largest = [max(_of_kind(runnable, kind), key=lambda cell: cell.geometry.region_bytes) for kind in kinds]
+        geometries = {cell.geometry for cell in runnable}
+        on_host = any(device.copies_inside_submit for device in devices.values())
+        return MemoryNeed(
+            case_id=name,
+            host_region_bytes=sum(cell.geometry.region_bytes for cell in largest),
+            device_bytes=sum(max(cell.geometry.arena_bytes for cell in _of_kind(runnable, kind)) for kind in kinds)
+            + (0 if on_host else sum(_check_bytes(_of_kind(runnable, kind)) for kind in kinds)),
+            device_is_host=on_host,
+            process_bytes=process_bytes() + sum(geometry.plan_bytes for geometry in geometries),
+        )
+
+    def open(
+        self, cells: Sequence[Cell], devices: Devices, seed: int, clock: StageClock
+    ) -> AbstractContextManager[CopySession]:
+        """Takes arenas and regions for all cells."""
+        runnable = _copy_cells(cells)
+        kinds = dict.fromkeys(cell.host_memory for cell in runnable)
+        sizes = {
+            kind: (
+                max(cell.geometry.arena_bytes for cell in _of_kind(runnable, kind)),
+                max(cell.geometry.region_bytes for cell in _of_kind(runnable, kind)),
+            )
+            for kind in kinds
+        }
+        return CopySession.open(sizes, devices, seed, clock)
+
+
+def _replaced(values: tuple[AxisValue, ...], word: str, names: Sequence[str]) -> tuple[AxisValue, ...]:
+    """Puts names in the place of the word that stands for them, each once."""
+    return tuple(dict.fromkeys(name for value in values for name in (names if value == word else [value])))
+
+
+def _copy_cells(cells: Sequence[Cell]) -> list[CopyCell]:
+    return [cell for cell in cells if isinstance(cell, CopyCell) and cell.skipped is None]
+
+
+def _of_kind(cells: Sequence[CopyCell], kind: HostMemoryKind) -> list[CopyCell]:
+    return [cell for cell in cells if cell.host_memory is kind]
+
+
+def _check_bytes(cells: Sequence[CopyCell]) -> int:
+    """What a device holds to make and check content, for every size of arena."""
+    return sum(min(nbytes, CHUNK_BYTES) for nbytes in {cell.geometry.arena_bytes for cell in cells})
+
+
+def _why_skipped(geometry: CopyGeometry, host_memory: HostMemoryKind, engine: str, device: Device) -> str | None:
+    if geometry.run_length > geometry.blocks:
+        return f"runs of {geometry.run_length} blocks are longer than a batch of {geometry.blocks}"
+    if host_memory is HostMemoryKind.PINNED and device.copies_inside_submit:
+        return f"device {device.name} has no driver that pins host memory"
+    reason = why_unavailable(engine, device)
+    return f"engine {engine} is not available: {reason}" if reason else None
