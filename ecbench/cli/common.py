@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
 from ecbench.core.errors import EcbenchError, ExitCode
-from ecbench.core.records import CaseT, RunResult, to_json
+from ecbench.core.records import RunResult, to_json
+from ecbench.report.formats.names import ReportFormat
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +34,8 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder fo
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of content and workloads.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; print only what went wrong.")]
 DEFAULT_OUT = Path("reports")
+REPORT_FILES = (ReportFormat.JSON, ReportFormat.MARKDOWN)
+"""What most commands write. A page or plots of a result are one `ecbench report` away and cost seconds to draw."""
 
 
 def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
@@ -113,23 +116,47 @@ def refuse_unwritable_targets(out: Path, json_path: Path | None) -> None:
         refuse_unwritable(json_path.parent)
 
 
-def save_reports(result: RunResult[CaseT], out: Path, renderings: Mapping[str, str], *, quiet: bool) -> None:
-    """Writes a result's reports under one name made of its kind and time, and says where.
+def publish_result(
+    result: RunResult[Any],
+    json_path: Path | None,
+    out: Path | None,
+    *,
+    silent: bool,
+    quiet: bool,
+    formats: Sequence[ReportFormat] = REPORT_FILES,
+) -> None:
+    """Prints a result, writes it where it is wanted, and adds it to the summary of a GitHub step.
+
+    Printing comes first: a full disk must not cost the numbers on the screen.
 
     Args:
-        result: Written as JSON.
-        out: An existing folder.
-        renderings: Further reports by ending, for example ``".md"``.
-        quiet: Say nothing.
+        result: Of any kind.
+        json_path: Where ``--json`` says; with ``-`` stdout has nothing else.
+        out: Folder for reports; None writes none.
+        silent: Print nothing.
+        quiet: Do not say where the reports are.
+        formats: Reports to write.
 
     Raises:
-        EcbenchError: The folder cannot be written to.
+        EcbenchError: Something cannot be written.
     """
-    from ecbench.report.files import write_result_files  # noqa: PLC0415 - keeps --help light
+    from ecbench.workflows.reporting import (  # noqa: PLC0415 - imports rich
+        print_report,
+        report_on,
+        summarise_step,
+        write_report,
+    )
 
-    stem = f"{result.kind}-{result.started_at.replace(':', '').replace('+0000', 'Z')}"
-    contents = {".json": to_json(result), **{ending: text.encode() for ending, text in renderings.items()}}
-    paths = write_result_files(out, stem, contents)
+    report = report_on(result)
+    if json_path != STDOUT and not silent:
+        with printing() as console:
+            print_report(report, console)
+    if json_path is not None:
+        write_json(json_path, result)
+    summarise_step(report)
+    if out is None:
+        return
+    paths = write_report(report, out, formats)
     if not quiet:
         typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ecbench.cli.common import STDOUT, JsonOption, QuietOption, printing, reports_errors, write_json
+from ecbench.cli.common import JsonOption, QuietOption, publish_result, reports_errors
 from ecbench.core.comparison_records import FailOn
 from ecbench.core.errors import ExitCode
-from ecbench.core.records import to_json
-
-if TYPE_CHECKING:
-    from ecbench.core.comparison_records import ComparisonResult
 
 
 @reports_errors
@@ -49,38 +45,5 @@ def compare(
     options = CompareOptions(base, new, metric, threshold, tuple(under_test or ()))
     result = run_compare(options)
     code = exit_code_of(result, fail_on)
-    publish(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
+    publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
     return code
-
-
-def publish(result: ComparisonResult, json_path: Path | None, out: Path | None, *, silent: bool, quiet: bool) -> None:
-    """Prints a comparison and writes what was asked for.
-
-    Args:
-        result: The comparison.
-        json_path: Where ``--json`` says; stdout then has nothing else.
-        out: Folder for JSON and Markdown.
-        silent: Print no table.
-        quiet: Do not tell where files are.
-    """
-    if json_path != STDOUT and not silent:
-        from ecbench.report.formats.comparison_console import print_comparison  # noqa: PLC0415 - imports rich
-
-        with printing() as console:
-            print_comparison(result, console)
-    if json_path is not None:
-        write_json(json_path, result)
-    if out is not None:
-        _write_files(result, out, quiet=quiet)
-
-
-def _write_files(result: ComparisonResult, out: Path, *, quiet: bool) -> None:
-    from ecbench.report.files import refuse_unwritable, write_result_files  # noqa: PLC0415 - keeps --help light
-    from ecbench.report.formats.comparison_markdown import render_comparison_markdown  # noqa: PLC0415 - likewise
-
-    refuse_unwritable(out)
-    stem = f"{result.kind}-{result.started_at.replace(':', '').replace('+0000', 'Z')}"
-    contents = {".json": to_json(result), ".md": render_comparison_markdown(result).encode()}
-    paths = write_result_files(out, stem, contents)
-    if not quiet:
-        typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)

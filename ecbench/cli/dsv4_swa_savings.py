@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ecbench.cli.common import (
     DEFAULT_OUT,
-    STDOUT,
     JsonOption,
     OutOption,
     QuietOption,
     SeedOption,
-    printing,
+    publish_result,
     refuse_unwritable_targets,
     reports_errors,
-    write_json,
 )
 from ecbench.core.durations import parse_duration
 from ecbench.core.errors import ExitCode
-from ecbench.core.records import to_json
 from ecbench.core.units import parse_size
+from ecbench.report.formats.names import DEFAULT_FILES, ReportFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ecbench.core.savings_records import SavingsResult
+REPORTS = (*DEFAULT_FILES, ReportFormat.SVG, ReportFormat.PNG)
+"""The page and the plots are what this command is for, so it draws them unasked."""
 
 
 @reports_errors
@@ -146,7 +144,8 @@ def dsv4_swa_savings(
     result = run_savings(prepared, clock, _progress(quiet=quiet))
     code = exit_code_of(result)
     if result.cases:
-        _publish(result, code, json_path, out, quiet=quiet)
+        silent = quiet and code is ExitCode.OK
+        publish_result(result, json_path, out, silent=silent, quiet=quiet, formats=REPORTS)
     if not result.complete:
         typer.echo(f"ecbench: {result.ended_by or 'interrupted'}; finished cases saved: {len(result.cases)}", err=True)
     return code
@@ -154,40 +153,3 @@ def dsv4_swa_savings(
 
 def _progress(*, quiet: bool) -> Callable[[str], None]:
     return (lambda _: None) if quiet else (lambda message: typer.echo(message, err=True))
-
-
-def _publish(result: SavingsResult, code: ExitCode, json_path: Path | None, out: Path, *, quiet: bool) -> None:
-    """Prints first and writes then: a full disk must not cost the numbers on the screen."""
-    from ecbench.report.descriptions.savings import describe_savings  # noqa: PLC0415 - keeps --help light
-    from ecbench.report.formats.document_console import print_document  # noqa: PLC0415 - imports rich
-
-    if json_path != STDOUT and not (quiet and code is ExitCode.OK):
-        with printing() as console:
-            print_document(describe_savings(result), console)
-    if json_path is not None:
-        write_json(json_path, result)
-    _save(result, out, quiet=quiet)
-
-
-def _save(result: SavingsResult, out: Path, *, quiet: bool) -> None:
-    from ecbench.report.descriptions.savings import describe_savings  # noqa: PLC0415 - keeps --help light
-    from ecbench.report.files import write_result_files  # noqa: PLC0415 - as above
-    from ecbench.report.formats.document_markdown import render_document_markdown  # noqa: PLC0415 - as above
-    from ecbench.report.formats.html import Page, render_html  # noqa: PLC0415 - imports jinja2
-    from ecbench.report.plots.rendering import render_png, render_svg  # noqa: PLC0415 - imports matplotlib
-    from ecbench.report.plots.saved_by_block_size import draw_saved_by_block_size  # noqa: PLC0415 - as above
-    from ecbench.report.plots.stored_chunks import draw_stored_chunks  # noqa: PLC0415 - as above
-
-    document, drawings = describe_savings(result), (draw_stored_chunks(result), draw_saved_by_block_size(result))
-    contents = {
-        ".json": to_json(result),
-        ".md": render_document_markdown(document).encode(),
-        ".html": render_html([Page(document, drawings)]).encode(),
-    }
-    for drawing in drawings:
-        contents[f"-{drawing.name}.svg"] = render_svg(drawing)
-        contents[f"-{drawing.name}.png"] = render_png(drawing)
-    stem = f"{result.kind}-{result.started_at.replace(':', '').replace('+0000', 'Z')}"
-    paths = write_result_files(out, stem, contents)
-    if not quiet:
-        typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)

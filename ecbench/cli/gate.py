@@ -13,11 +13,12 @@ from ecbench.cli.common import (
     OutOption,
     QuietOption,
     SeedOption,
+    publish_result,
+    refuse_unwritable_targets,
     reports_errors,
     round_progress,
     write_json,
 )
-from ecbench.cli.compare import publish
 from ecbench.core.errors import ExitCode
 from ecbench.core.host_memory import HostMemoryKind
 
@@ -112,17 +113,16 @@ def _update(gate: Gate, clock: StageClock, json_path: Path | None, *, quiet: boo
 
 
 def _judge(gate: Gate, clock: StageClock, json_path: Path | None, out: Path, *, quiet: bool) -> ExitCode:
-    from ecbench.report.files import refuse_unwritable  # noqa: PLC0415 - keeps --help light
     from ecbench.workflows.gate import exit_code_of, judge_run, run_processes  # noqa: PLC0415 - imports torch
 
-    refuse_unwritable(out)
+    refuse_unwritable_targets(out, json_path)
     with round_progress(quiet=quiet) as report_round:
         run = run_processes(gate, clock, report_round)
     if not run.complete:
         return _report_unfinished(run)
     result = judge_run(gate, run)
     code = exit_code_of(gate, result)
-    publish(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
+    publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
     return code
 
 

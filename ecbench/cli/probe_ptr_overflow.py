@@ -15,10 +15,9 @@ from ecbench.cli.common import (
     OutOption,
     QuietOption,
     printing,
+    publish_result,
     refuse_unwritable_targets,
     reports_errors,
-    save_reports,
-    write_json,
 )
 from ecbench.core.errors import ExitCode
 
@@ -80,7 +79,10 @@ def probe_ptr_overflow(
     result = run_probe(prepared, clock, _progress(quiet=quiet))
     code = exit_code_of(result, FailOn(fail_on.value))
     if result.cases:
-        _publish(result, code, json_path, out, details=details, quiet=quiet)
+        silent = quiet and code is ExitCode.OK
+        publish_result(result, json_path, out, silent=silent, quiet=quiet)
+        if details and not silent and json_path != STDOUT:
+            _print_details(result)
     if not result.complete:
         typer.echo(f"ecbench: interrupted; finished cases saved: {len(result.cases)}", err=True)
     return code
@@ -90,18 +92,8 @@ def _progress(*, quiet: bool) -> Progress:
     return (lambda _: None) if quiet else (lambda message: typer.echo(message, err=True))
 
 
-def _publish(
-    result: ProbeResult, code: ExitCode, json_path: Path | None, out: Path, *, details: bool, quiet: bool
-) -> None:
-    """Prints first and writes then: a full disk must not cost the rulings on the screen."""
-    from ecbench.report.formats.probe_console import print_probe, print_probe_details  # noqa: PLC0415 - imports rich
-    from ecbench.report.formats.probe_markdown import render_probe_markdown  # noqa: PLC0415 - as above
+def _print_details(result: ProbeResult) -> None:
+    from ecbench.report.formats.probe_console import print_probe_details  # noqa: PLC0415 - imports rich
 
-    if json_path != STDOUT and not (quiet and code is ExitCode.OK):
-        with printing() as console:
-            print_probe(result, console)
-            if details:
-                print_probe_details(result, console)
-    if json_path is not None:
-        write_json(json_path, result)
-    save_reports(result, out, {".md": render_probe_markdown(result)}, quiet=quiet)
+    with printing() as console:
+        print_probe_details(result, console)

@@ -9,23 +9,21 @@ import typer
 
 from ecbench.cli.common import (
     DEFAULT_OUT,
-    STDOUT,
     JsonOption,
     OutOption,
     QuietOption,
     SeedOption,
     printing,
+    publish_result,
+    refuse_unwritable_targets,
     reports_errors,
     round_progress,
-    write_json,
 )
 from ecbench.core.errors import ExitCode
 from ecbench.core.host_memory import HostMemoryKind
-from ecbench.core.records import to_json
 from ecbench.core.units import parse_size
 
 if TYPE_CHECKING:
-    from ecbench.core.records import RoundTripResult
     from ecbench.measure.stages import StageClock
     from ecbench.workflows.round_trip import RoundTrip
 
@@ -101,33 +99,14 @@ def _print_needs(prepared: RoundTrip) -> ExitCode:
 
 
 def _run(prepared: RoundTrip, clock: StageClock, json_path: Path | None, out: Path, *, quiet: bool) -> ExitCode:
-    from ecbench.report.files import refuse_unwritable  # noqa: PLC0415 - keeps --help light
     from ecbench.workflows.round_trip import exit_code_of, run_round_trip  # noqa: PLC0415 - imports torch
 
-    for folder in {out, json_path.parent if json_path not in (None, STDOUT) else out}:
-        refuse_unwritable(folder)
+    refuse_unwritable_targets(out, json_path)
     with round_progress(quiet=quiet) as report_round:
         result = run_round_trip(prepared, clock, report_round)
+    code = exit_code_of(result)
     if result.cases:
-        _publish(result, json_path, out, quiet=quiet)
+        publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
     if not result.complete:
         typer.echo(f"ecbench: {result.ended_by or 'interrupted'}; finished cases saved: {len(result.cases)}", err=True)
-    return exit_code_of(result)
-
-
-def _publish(result: RoundTripResult, json_path: Path | None, out: Path, *, quiet: bool) -> None:
-    """Prints first and writes then: a full disk must not cost the numbers on the screen."""
-    from ecbench.report.files import write_result_files  # noqa: PLC0415 - keeps --help light
-    from ecbench.report.formats.console import print_round_trip  # noqa: PLC0415 - imports rich
-    from ecbench.report.formats.markdown import render_markdown  # noqa: PLC0415 - keeps --help light
-    from ecbench.workflows.round_trip import exit_code_of  # noqa: PLC0415 - imports torch
-
-    if json_path != STDOUT and not (quiet and exit_code_of(result) is ExitCode.OK):
-        with printing() as console:
-            print_round_trip(result, console)
-    if json_path is not None:
-        write_json(json_path, result)
-    stem = f"{result.kind}-{result.started_at.replace(':', '').replace('+0000', 'Z')}"
-    paths = write_result_files(out, stem, {".json": to_json(result), ".md": render_markdown(result).encode()})
-    if not quiet:
-        typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)
+    return code

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ecbench.cli.common import STDOUT, JsonOption, QuietOption, printing, reports_errors, save_reports, write_json
+from ecbench.cli.common import STDOUT, JsonOption, QuietOption, printing, reports_errors, write_json
 from ecbench.core.errors import ExitCode
+from ecbench.core.records import to_json
 from ecbench.core.scan_records import FailOn
 
 if TYPE_CHECKING:
@@ -90,8 +91,15 @@ def _rendered(result: ScanResult, output_format: ScanFormat) -> str:
 
 
 def _write_files(result: ScanResult, out: Path, *, quiet: bool) -> None:
-    from ecbench.report.files import refuse_unwritable  # noqa: PLC0415 - keeps --help light
+    from ecbench.report.files import refuse_unwritable, write_result_files  # noqa: PLC0415 - keeps --help light
+    from ecbench.workflows.reporting import result_stem  # noqa: PLC0415 - imports rich
 
     refuse_unwritable(out)
-    renderings = {".md": _rendered(result, ScanFormat.MARKDOWN), ".sarif": _rendered(result, ScanFormat.SARIF)}
-    save_reports(result, out, renderings, quiet=quiet)
+    contents = {
+        ".json": to_json(result),
+        ".md": _rendered(result, ScanFormat.MARKDOWN).encode(),
+        ".sarif": _rendered(result, ScanFormat.SARIF).encode(),
+    }
+    paths = write_result_files(out, result_stem(result), contents)
+    if not quiet:
+        typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)

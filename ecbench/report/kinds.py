@@ -66,9 +66,7 @@ class Kind:
 KINDS = {
     "roundtrip": Kind(RoundTripResult, describe_round_trip, leg_checks, recompute, has_legs=True),
     "sweep": Kind(SweepResult, describe_sweep, leg_checks, _with_model, has_legs=True),
-    "dsv4-swa-savings": Kind(
-        SavingsResult, describe_savings, savings_checks, with_savings_figures, has_legs=True
-    ),
+    "dsv4-swa-savings": Kind(SavingsResult, describe_savings, savings_checks, with_savings_figures, has_legs=True),
     "compare": Kind(ComparisonResult, describe_verdicts, verdict_checks),
     "gate": Kind(ComparisonResult, describe_verdicts, verdict_checks),
     "probe-ptr-overflow": Kind(ProbeResult, describe_probe, probe_checks),

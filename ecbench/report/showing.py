@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from ecbench.report.formats.comparison_console import print_comparison
+from ecbench.report.formats.comparison_markdown import render_comparison_markdown
 from ecbench.report.formats.console import print_round_trip
 from ecbench.report.formats.doctor_console import print_diagnosis
 from ecbench.report.formats.document_console import print_document
@@ -43,6 +45,8 @@ _CONSOLE: dict[str, Callable[[Any, Console], None]] = {
     "sweep": print_sweep,
     "probe-ptr-overflow": print_probe,
     "scan-ptrs": _print_scan,
+    "compare": print_comparison,
+    "gate": print_comparison,
     "doctor": print_diagnosis,
     "list": _print_listing,
 }
@@ -51,6 +55,8 @@ _MARKDOWN: dict[str, Callable[[Any], str]] = {
     "sweep": render_sweep_markdown,
     "probe-ptr-overflow": render_probe_markdown,
     "scan-ptrs": render_scan_markdown,
+    "compare": render_comparison_markdown,
+    "gate": render_comparison_markdown,
 }
 
 

@@ -12,6 +12,7 @@ from ecbench.cli import dsv4_swa_savings as command
 from ecbench.core.errors import UnavailableError
 from ecbench.core.records import json_schema, to_json
 from ecbench.core.savings_records import SavingsResult
+from ecbench.report.formats.names import ReportFormat
 from ecbench.report.savings_figures import with_savings_figures
 from ecbench.workflows import savings
 from ecbench.workflows.savings_copies import CopyBench
@@ -67,8 +68,8 @@ def run_with_reports(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(run_with_reports, monkeypatch):
-    """The same without files, which take longer than all else."""
-    monkeypatch.setattr(command, "_save", lambda *_, **__: None)
+    """The same without the page and the plots, which take longer than all else."""
+    monkeypatch.setattr(command, "REPORTS", (ReportFormat.JSON,))
     return run_with_reports
 
 
