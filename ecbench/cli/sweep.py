@@ -10,18 +10,17 @@ import typer
 
 from ecbench.cli.common import (
     DEFAULT_OUT,
-    STDOUT,
     JsonOption,
     OutOption,
     QuietOption,
     SeedOption,
     printing,
+    publish_result,
+    refuse_unwritable_targets,
     reports_errors,
-    write_json,
 )
 from ecbench.cli.sweep_progress import sweep_progress
 from ecbench.core.errors import ExitCode
-from ecbench.core.records import to_json
 from ecbench.core.units import parse_size
 
 if TYPE_CHECKING:
@@ -139,7 +138,6 @@ def _confirm(prepared: Sweep, *, yes: bool) -> None:
 def _run(
     prepared: Sweep, clock: StageClock, json_path: Path | None, out: Path, *, resume: bool, quiet: bool
 ) -> ExitCode:
-    from ecbench.report.files import refuse_unwritable  # noqa: PLC0415 - keeps --help light
     from ecbench.workflows.sweep import (  # noqa: PLC0415 - imports torch and scipy
         exit_code_of,
         ran_at_all,
@@ -149,21 +147,21 @@ def _run(
         unfinished_sweeps,
     )
 
-    for folder in {out, json_path.parent if json_path not in (None, STDOUT) else out}:
-        refuse_unwritable(folder)
+    refuse_unwritable_targets(out, json_path)
     left = [] if resume or quiet else unfinished_sweeps(prepared, out)
     if left:
         typer.echo(f"sweep: an unfinished one is in {left[-1]}: --resume would go on with it", err=True)
     with (reopen_journal if resume else start_journal)(prepared, out) as journal:
         with sweep_progress(quiet=quiet) as report:
             result = run_sweep(prepared, journal, clock, report)
+        code = exit_code_of(result)
         if ran_at_all(result):
-            _publish(result, json_path, out, quiet=quiet)
+            publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
         if result.complete:
             journal.discard()
         else:
             _say_how_to_go_on(result, journal)
-    return exit_code_of(result)
+    return code
 
 
 def _say_how_to_go_on(result: SweepResult, journal: Journal) -> None:
@@ -172,21 +170,3 @@ def _say_how_to_go_on(result: SweepResult, journal: Journal) -> None:
         "go on with --resume",
         err=True,
     )
-
-
-def _publish(result: SweepResult, json_path: Path | None, out: Path, *, quiet: bool) -> None:
-    """Prints first and writes then: a full disk must not cost the numbers on the screen."""
-    from ecbench.report.files import write_result_files  # noqa: PLC0415 - keeps --help light
-    from ecbench.report.formats.sweep_console import print_sweep  # noqa: PLC0415 - imports rich
-    from ecbench.report.formats.sweep_markdown import render_sweep_markdown  # noqa: PLC0415 - keeps --help light
-    from ecbench.workflows.sweep import exit_code_of, file_time  # noqa: PLC0415 - imports torch
-
-    if json_path != STDOUT and not (quiet and exit_code_of(result) is ExitCode.OK):
-        with printing() as console:
-            print_sweep(result, console)
-    if json_path is not None:
-        write_json(json_path, result)
-    stem = f"{result.kind}-{result.settings['scenario']}-{file_time(result.started_at)}"
-    paths = write_result_files(out, stem, {".json": to_json(result), ".md": render_sweep_markdown(result).encode()})
-    if not quiet:
-        typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)

@@ -236,3 +236,28 @@ class EncoderCacheSession(Protocol):
 
     def close(self) -> None:
         """Releases the region and everything else; may be called twice."""
+
+
+class KvOffloadSession(Protocol):
+    """One KV offload worker, opened for a store and a load of one request."""
+
+    @property
+    def region(self) -> Tensor:
+        """All host slots with the guard bytes around them: uint8, shape ``(bytes,)``, in host memory."""
+
+    @property
+    def slots_offset(self) -> int:
+        """Offset of slot 0 in `region`, in bytes."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know about how the region is held."""
+
+    def store(self) -> CopyTimes:
+        """Stores every chunk of the request in one batch and waits until it is done."""
+
+    def load(self) -> CopyTimes:
+        """Loads what the request hits in one batch and waits until it is done."""
+
+    def close(self) -> None:
+        """Releases the region and everything else; may be called twice."""

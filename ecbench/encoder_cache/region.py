@@ -1,26 +1,8 @@
-"""The encoder cache's region: blocks of one embedding row in shared memory (`ecbench.transfer.shared_region`)."""
+"""How many blocks of one embedding row a region holds."""
 
 from __future__ import annotations
 
 from ecbench.core.errors import EcbenchError
-from ecbench.transfer.shared_region import (
-    SHM_DIRECTORY,
-    RegionHandle,
-    SharedRegion,
-    attach_region,
-    create_region,
-    shm_free_bytes,
-)
-
-__all__ = [
-    "SHM_DIRECTORY",
-    "RegionHandle",
-    "SharedRegion",
-    "attach_region",
-    "create_region",
-    "region_blocks",
-    "shm_free_bytes",
-]
 
 
 def region_blocks(capacity_bytes: int, block_size_bytes: int) -> int:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ecbench.core.descriptors import CopyTimes, Direction
-from ecbench.encoder_cache.region import create_region
 from ecbench.engine.registry import open_engine
 from ecbench.measure.memory import HostMemory
 from ecbench.measure.rounds import MeasuredCopy
 from ecbench.transfer.addresses import address_of
 from ecbench.transfer.queue import TransferQueue
+from ecbench.transfer.shared_region import create_region
 from ecbench.transfer.writers import find_writer
 from ecbench.workflows.copy_cell import DIRECTIONS, CopyCell
 from ecbench.workflows.copy_geometry import GUARD_BYTES, CopyGeometry, descriptors_of

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ecbench.core.descriptors import CopyTimes
-    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
+    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device, KvOffloadSession
     from ecbench.kv_offload.device_blocks import KvLayout
     from ecbench.kv_offload.loading import GroupLoad
     from ecbench.kv_offload.placement import PlacedTransfers
@@ -175,7 +175,7 @@ def open_kv_copies(
 def _measured(
     direction: Direction,
     placed: PlacedTransfers,
-    session: ReferenceKvSession,
+    session: KvOffloadSession,
     caches: Tensor,
     device: Device,
     *,

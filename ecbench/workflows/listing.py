@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ecbench.core.protocols import Device
+    from ecbench.kv_offload import HybridModel
 
 T = TypeVar("T")
 
@@ -137,13 +138,22 @@ def _engine_entry(name: str, does: str, kinds: frozenset[str], here: Mapping[str
 
 
 def list_models() -> list[Listed]:
-    """Every model that encoder-cache scenarios can name."""
+    """Every model that scenarios can name: of the encoder cache, then of KV offloading."""
     from ecbench.encoder_cache.workloads.models import encoder_models  # noqa: PLC0415 - reads its data
+    from ecbench.kv_offload import load_model, model_names  # noqa: PLC0415 - imports NumPy
 
-    return [
-        _usable(name, f"{model.title}: blocks of {format_bytes(model.block_size_bytes)}, images {_span(model.tokens)}")
+    encoders = [
+        _usable(
+            name, f"ec: {model.title}, blocks of {format_bytes(model.block_size_bytes)}, images {_span(model.tokens)}"
+        )
         for name, model in encoder_models().items()
     ]
+    return encoders + [_kv_entry(name, load_model(name)) for name in model_names()]
+
+
+def _kv_entry(name: str, model: HybridModel) -> Listed:
+    stride = format_bytes(model.block_stride_bytes)
+    return _usable(name, f"dsv4: {model.title}, {len(model.groups)} cache groups, block stride {stride}")
 
 
 def _span(tokens: Mapping[str, int]) -> str:

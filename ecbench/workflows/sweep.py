@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = [
     "SweepOptions",
     "exit_code_of",
-    "file_time",
     "prepare_sweep",
     "ran_at_all",
     "reopen_journal",
@@ -60,7 +59,7 @@ def start_journal(sweep: Sweep, directory: Path) -> Journal:
         EcbenchError: The folder cannot be written.
     """
     header = _journal_header(sweep)
-    return create_journal(directory, f"sweep-{sweep.plan.name}-{file_time(header.started_at)}", header)
+    return create_journal(directory, f"sweep-{sweep.plan.name}-{_file_time(header.started_at)}", header)
 
 
 def reopen_journal(sweep: Sweep, directory: Path) -> Journal:
@@ -84,7 +83,7 @@ def unfinished_sweeps(sweep: Sweep, directory: Path) -> list[Path]:
     return unfinished_journals(directory, sweep.plan.name)
 
 
-def file_time(started_at: str) -> str:
+def _file_time(started_at: str) -> str:
     """A start time as it stands in file names."""
     return started_at.replace(":", "").replace("+0000", "Z")
 

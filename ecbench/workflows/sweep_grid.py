@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ecbench.core.errors import EcbenchError, UnavailableError
 from ecbench.core.host_memory import HostMemoryKind
 from ecbench.core.units import format_bytes, format_seconds
-from ecbench.encoder_cache.region import shm_free_bytes
 from ecbench.engine.registry import open_device
 from ecbench.measure.rounds import WARM_UP_ROUNDS
+from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.workflows.memory import refuse_what_does_not_fit
 from ecbench.workflows.scenarios import read_scenario
 from ecbench.workflows.sweep_scenario import CONFIRMED_CELLS, SweepPlan, make_cells, plan_sweep

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from ecbench.cli.doctor import doctor
 from ecbench.core.doctor_records import DoctorResult
-from ecbench.encoder_cache.region import SHM_DIRECTORY
 from ecbench.engine.diagnostics.torch_build import TorchFacts
+from ecbench.transfer.shared_region import SHM_DIRECTORY
 from ecbench.workflows.doctor import Machine, probe_pointers
 from tests.engine.fake_machine import Tools, add_gpu, write
 

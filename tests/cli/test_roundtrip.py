@@ -11,7 +11,7 @@ import torch
 
 from ecbench.core.records import RoundTripResult, json_schema
 from ecbench.engine import registry
-from ecbench.encoder_cache.region import shm_free_bytes
+from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.transfer.writers import WRITERS
 from ecbench.workflows import round_trip
 from ecbench.workflows.scenarios import shipped_workload

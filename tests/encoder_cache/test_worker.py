@@ -15,12 +15,12 @@ from ecbench.core.copy_plan import CopyPlan
 from ecbench.core.errors import CopyRefusedError
 from ecbench.encoder_cache import BlockIds
 from ecbench.encoder_cache.blocks import coalesced_copies, split_copies
-from ecbench.encoder_cache.region import create_region
 from ecbench.encoder_cache.worker import EncoderCacheWorker, LoadSpec, Rank
 from ecbench.engine.devices.cpu import CpuDevice
 from ecbench.engine.devices.xpu_sim import XpuSimDevice
 from ecbench.engine.registry import open_engine
 from ecbench.transfer.descriptor_arrays import DescriptorArrayPool
+from ecbench.transfer.shared_region import create_region
 from ecbench.transfer.writers import find_writer
 from tests.fakes import DeferredEngine, ManualDevice
 

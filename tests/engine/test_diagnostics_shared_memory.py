@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ecbench.core.doctor_records import CheckStatus
-from ecbench.encoder_cache.region import SHM_DIRECTORY
+from ecbench.transfer.shared_region import SHM_DIRECTORY
 from ecbench.engine.diagnostics.shared_memory import (
     CONTAINER_DEFAULT_BYTES,
     SMALL_FREE_BYTES,

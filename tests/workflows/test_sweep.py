@@ -7,8 +7,8 @@ import pytest
 
 from ecbench.core.errors import DataError, EcbenchError, ExitCode, UnavailableError
 from ecbench.core.records import LegStatus
-from ecbench.encoder_cache.region import shm_free_bytes
 from ecbench.measure.stages import StageClock
+from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.workflows import copy_session
 from ecbench.workflows.sweep import exit_code_of, reopen_journal, run_sweep, start_journal
 from tests.faults import FaultyEngine

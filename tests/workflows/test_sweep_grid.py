@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ecbench.core.errors import DoesNotFitError, EcbenchError, ScenarioError, UnavailableError
-from ecbench.encoder_cache.region import shm_free_bytes
+from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.workflows.scenarios import SWEEP, read_scenario, shipped_workload
 from ecbench.workflows.sweep import SweepOptions, prepare_sweep
 from ecbench.workflows.sweep_axes import axes_of_options
