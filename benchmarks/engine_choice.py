@@ -2,8 +2,8 @@
 
     python benchmarks/engine_choice.py
 
-Prints the time of `memmove` divided by that of `gather` for scattered blocks, by block size and count; above 1, `gather` is
-ahead. Both run in turn on the same memory.
+Prints the time of `memmove` over that of `gather` for scattered blocks, by block size and count; above 1, `gather`
+is ahead. Both run in turn on the same memory.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def ratio(device: CpuDevice, block: int, count: int) -> float:
 
 
 def main() -> None:
+    """Prints the table."""
     device = CpuDevice()
     print("block     " + "".join(f"{count:>8}" for count in COUNTS))
     for block in BLOCK_SIZES:

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -30,6 +30,9 @@ from ecbench.measure.stages import StageClock
 from ecbench.transfer.descriptor_arrays import DescriptorArrayPool
 from ecbench.transfer.writers import find_writer
 from ecbench.workflows.round_trip import RoundTripOptions, prepare_round_trip, run_round_trip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 Row = tuple[str, float, str, float]
 """What, measured, '>=' or '<=', target."""
@@ -59,7 +62,12 @@ def copies() -> Iterator[Row]:
             assert leg.verify.ok
             assert leg.ceiling_ratio is not None
             fits = f"working set {2 * leg.copied_bytes / cache:.1f} x LLC" if cache else "LLC unknown"
-            yield f"{scenario} {leg.direction}, share of the ceiling ({leg.engine}, {fits})", leg.ceiling_ratio, ">=", target
+            yield (
+                f"{scenario} {leg.direction}, share of the ceiling ({leg.engine}, {fits})",
+                leg.ceiling_ratio,
+                ">=",
+                target,
+            )
 
 
 def writers() -> Iterator[Row]:
@@ -100,7 +108,9 @@ def allocation() -> Iterator[Row]:
         pool.release(arrays)
         return elapsed
 
-    cost = {blocks: median(allocate_and_fill(blocks) for _ in range(500)) for blocks in (64, RUN_BLOCKS, 16 * RUN_BLOCKS)}
+    cost = {
+        blocks: median(allocate_and_fill(blocks) for _ in range(500)) for blocks in (64, RUN_BLOCKS, 16 * RUN_BLOCKS)
+    }
     for blocks, seconds in cost.items():
         print(f"    one run of {blocks:6} blocks: {seconds * 1e6:5.1f} us")
     yield f"allocate and fill one run of {RUN_BLOCKS} blocks, us", cost[RUN_BLOCKS] * 1e6, "<=", 60
@@ -136,6 +146,7 @@ SECTIONS = {"copies": copies, "writers": writers, "allocation": allocation, "sta
 
 
 def main() -> int:
+    """Prints each section and counts missed targets."""
     wanted = sys.argv[1:] or list(SECTIONS)
     missed = 0
     for name in wanted:

@@ -3,8 +3,8 @@
     python benchmarks/scan_quality.py [WHEEL]
 
 Without WHEEL the wheel is downloaded with pip; it is only unpacked, never installed. Every finding that is not labelled
-as true counts against precision, also where no label mentions it. Exits 1 where precision or recall miss their aim, and 3
-where the wheel cannot be had; the time is printed beside its aim, since a busy machine decides it.
+as true counts against precision, also where no label mentions it. Exits 1 where precision or recall miss their aim,
+and 3 where the wheel cannot be had; the time is printed beside its aim, since a busy machine decides it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Copy engines that do one thing wrong, and the rules for naming it, written down a second time and as plainly as possible."""
+"""Copy engines that do one thing wrong, and the rules for naming it, written a second time as plainly as can be."""
 
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -114,7 +115,7 @@ class Injection:
 def words_of(source_offset, size):
     """Pieces of a copy that lie in one content word each, relative to its start."""
     edges = sorted({0, size, *range(-source_offset % 8, size, 8)})
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))
 
 
 def expected_fault(plan, source, destination, key, earlier_keys):
@@ -123,7 +124,9 @@ def expected_fault(plan, source, destination, key, earlier_keys):
     source, destination = source.tobytes(), destination.tobytes()
     if source != content:
         return Fault.SOURCE_CHANGED
-    copies = [tuple(map(int, row)) for row in zip(plan.source_offsets, plan.destination_offsets, plan.sizes, strict=True)]
+    copies = [
+        tuple(map(int, row)) for row in zip(plan.source_offsets, plan.destination_offsets, plan.sizes, strict=True)
+    ]
     outside = bytearray(destination)
     for _, start, size in copies:
         outside[start : start + size] = bytes([POISON_BYTE]) * size
@@ -133,7 +136,7 @@ def expected_fault(plan, source, destination, key, earlier_keys):
     return next((fault for fault in Fault if fault in found), None)
 
 
-def _descriptor_fault(copies, j, content, destination, key, earlier_keys):
+def _descriptor_fault(copies, j, content, destination, key, earlier_keys):  # noqa: PLR0911, PLR0917 - a rule a line
     offset, start, size = copies[j]
     got, right = destination[start : start + size], content[offset : offset + size]
     poison = bytes([POISON_BYTE]) * size

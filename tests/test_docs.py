@@ -69,7 +69,7 @@ def test_every_dependency_is_justified():
 
 def test_every_make_target_of_the_readme_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"`?make ([a-z-]+)", README)) <= targets
+    assert set(re.findall(r"(?:`|\$ )make ([a-z-]+)", README)) <= targets
 
 
 def test_every_file_the_pages_link_to_exists():

@@ -1,7 +1,7 @@
 """Makes the virtual environment that the Makefile uses. Needs nothing but Python's standard library.
 
-Where the system's torch (>= 2.9) already sees an accelerator, the environment uses that torch and never replaces it; else
-``constraints.txt`` pins one.
+Where the system's torch (>= 2.9) already sees an accelerator, the environment uses that torch and never replaces it;
+else ``constraints.txt`` pins one.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from ecbench.cli.probe_ptr_overflow import probe_ptr_overflow
 from ecbench.cli.report import report
 from ecbench.cli.roundtrip import roundtrip
 from ecbench.cli.scan_ptrs import scan_ptrs
+from ecbench.cli.sweep import sweep
 from ecbench.version import __version__
 
 app = typer.Typer(
@@ -26,12 +27,13 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(roundtrip)
+app.command()(sweep)
 app.command()(dsv4_swa_savings)
 app.command()(probe_ptr_overflow)
 app.command()(scan_ptrs)
-app.command()(report)
 app.command()(compare)
 app.command()(gate)
+app.command()(report)
 app.command()(doctor)
 app.add_typer(list_app)
 

@@ -51,7 +51,10 @@ def test_a_reader_that_goes_away_is_no_failure():
 
 def test_a_full_standard_output_is_one_line_and_exit_code_two():
     run = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m ecbench report --schema > /dev/full"], capture_output=True, text=True, check=False
+        ["bash", "-c", f"{sys.executable} -m ecbench report --schema > /dev/full"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 2
     assert re.fullmatch(r"ecbench: standard output: cannot be written .*\n", run.stderr)

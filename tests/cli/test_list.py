@@ -11,6 +11,7 @@ from ecbench.core.errors import UnavailableError
 from ecbench.encoder_cache.workloads.models import encoder_models
 from ecbench.engine.devices.cpu import CpuDevice
 from ecbench.engine.registry import DEVICE_NAMES, ENGINE_NAMES
+from ecbench.kv_offload import model_names
 from ecbench.transfer.writers import WRITERS
 from ecbench.workflows import listing
 from ecbench.workflows.scenarios import shipped_names
@@ -18,7 +19,7 @@ from ecbench.workflows.scenarios import shipped_names
 NAMES = {
     "devices": DEVICE_NAMES,
     "engines": ENGINE_NAMES,
-    "models": tuple(encoder_models()),
+    "models": (*encoder_models(), *model_names()),
     "scenarios": shipped_names(),
     "writers": tuple(WRITERS),
 }
@@ -170,4 +171,4 @@ def test_a_pipe_gets_plain_lines(run, monkeypatch):
     stdout = run("models").stdout
 
     assert "\x1b" not in stdout
-    assert len(stdout.splitlines()) == len(encoder_models())
+    assert len(stdout.splitlines()) == len(encoder_models()) + len(model_names())

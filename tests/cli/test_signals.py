@@ -1,4 +1,4 @@
-"""Real signals to real processes: Ctrl-C ends with 130 and keeps what was finished, and no kill leaves anything behind."""
+"""Real signals to real processes: Ctrl-C ends with 130 and keeps what was finished; no kill leaves anything."""
 
 from __future__ import annotations
 

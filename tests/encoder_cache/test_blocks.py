@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +58,17 @@ def test_equal_ids_have_equal_hashes_however_they_were_made():
         ([3], 0, []),
         ([], 0, []),
     ],
-    ids=["one run", "no runs", "run then gap", "cut run", "cut after gap", "surplus", "one byte", "nothing", "no blocks"],
+    ids=[
+        "one run",
+        "no runs",
+        "run then gap",
+        "cut run",
+        "cut after gap",
+        "surplus",
+        "one byte",
+        "nothing",
+        "no blocks",
+    ],
 )
 def test_descriptor_sizes_follow_runs_and_the_end_of_the_output(ids, total, expected):
     assert coalesce(ids, 8, total) == expected
@@ -78,7 +90,7 @@ def test_both_layouts_move_each_byte_to_its_block(layout, ids, block, spare):
 @given(ids=IDS, block=st.integers(1, 20))
 def test_coalescing_leaves_no_two_copies_that_could_be_one(ids, block):
     copies = coalesce(ids, block, len(ids) * block)
-    for left, right in zip(copies, copies[1:], strict=False):
+    for left, right in pairwise(copies):
         assert right.first_block != left.first_block + left.size_bytes // block
 
 

@@ -204,7 +204,13 @@ def test_a_negative_region_is_refused():
         EmbeddingCache(-1)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["alloc", "mark_ready", "pin", "unpin", "discard"]), st.integers(0, 5), st.integers(0, 9))))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["alloc", "mark_ready", "pin", "unpin", "discard"]), st.integers(0, 5), st.integers(0, 9)
+        )
+    )
+)
 def test_whatever_is_asked_no_block_is_lost_or_given_twice(ops):
     cache = EmbeddingCache(8)
     for name, key, blocks in ops:

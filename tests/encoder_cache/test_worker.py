@@ -29,10 +29,13 @@ DTYPE = torch.bfloat16
 PAD = 0xEE
 
 
+FIRST = Rank()
+
+
 class Bench:
     """A worker over a small region, and encoder outputs with known bytes."""
 
-    def __init__(self, device, *, engine=None, writer="numpy-batch", layout=coalesced_copies, rank=Rank(), blocks=16):
+    def __init__(self, device, *, engine=None, writer="numpy-batch", layout=coalesced_copies, rank=FIRST, blocks=16):
         self.device = device
         self.region = create_region(blocks, BLOCK, guard_bytes=1)
         self.region.whole.fill_(PAD)
@@ -123,7 +126,11 @@ def test_an_oversized_output_is_refused_and_named_with_both_sizes(bench):
 
 @pytest.mark.behaviour(5)
 def test_several_entries_go_in_one_flush(bench):
-    outputs = {"a": (bench.output(32, 1), [4, 5]), "b": (bench.output(16, 40), [0]), "c": (bench.output(24, 70), [9, 2])}
+    outputs = {
+        "a": (bench.output(32, 1), [4, 5]),
+        "b": (bench.output(16, 40), [0]),
+        "c": (bench.output(24, 70), [9, 2]),
+    }
     bench.save(**outputs)
     finished = bench.worker.wait()
     assert finished.saved == ("a", "b", "c")

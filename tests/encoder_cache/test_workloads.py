@@ -23,7 +23,9 @@ BLOCK_BYTES = {
 
 def _case(placement=Placement.ONE_RUN, model="qwen2.5-vl-7b", images=(("336x336", 3),), seed=0, **changes):
     groups = [ImageGroup(size=size, count=count) for size, count in images]
-    scenario = EncoderCacheScenario(workload="ec", title="t", model=model, images=groups, placement=placement, **changes)
+    scenario = EncoderCacheScenario(
+        workload="ec", title="t", model=model, images=groups, placement=placement, **changes
+    )
     return make_case("case", scenario, seed)
 
 
@@ -43,9 +45,9 @@ def test_a_deepstack_model_fills_four_blocks_per_token():
 
 
 def test_unknown_names_list_the_choices():
-    with pytest.raises(EcbenchError, match="unknown model 'x'.*gemma3-4b"):
+    with pytest.raises(EcbenchError, match=r"unknown model 'x'.*gemma3-4b"):
         find_model("x")
-    with pytest.raises(EcbenchError, match="unknown image size of Gemma3-4B '1x1'.*336x336"):
+    with pytest.raises(EcbenchError, match=r"unknown image size of Gemma3-4B '1x1'.*336x336"):
         find_model("gemma3-4b").tokens_of("1x1")
 
 

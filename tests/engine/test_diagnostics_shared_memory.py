@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ecbench.core.doctor_records import CheckStatus
-from ecbench.transfer.shared_region import SHM_DIRECTORY
 from ecbench.engine.diagnostics.shared_memory import (
     CONTAINER_DEFAULT_BYTES,
     SMALL_FREE_BYTES,
@@ -24,6 +23,7 @@ from ecbench.engine.diagnostics.stale_files import (
     find_holders,
     find_vllm_files,
 )
+from ecbench.transfer.shared_region import SHM_DIRECTORY
 from tests.engine.fake_machine import write
 
 HOST_NAMESPACE = "pid:[4026531836]"

@@ -60,7 +60,7 @@ def test_every_engine_copies_any_plan_byte_by_byte(name, direction, seed, unit):
         assert _verdict(device, open_engine(name, device), plan, direction).ok
 
 
-def _equal_blocks(source_ids, destination_ids, block, source_bytes, destination_bytes, phase=0):
+def _equal_blocks(source_ids, destination_ids, block, source_bytes, destination_bytes, *, phase=0):
     sizes = np.full(len(source_ids), block)
     return CopyPlan(
         phase + np.array(source_ids) * block,
@@ -78,7 +78,7 @@ def test_gather_takes_equal_blocks_in_one_call_however_they_lie(device, directio
     ids = np.random.default_rng(1).permutation(200)
     order = np.arange(200)
     source, destination = {"gather": (ids, order), "scatter": (order, ids), "both": (ids, ids[::-1])}[shape]
-    plan = _equal_blocks(source, destination, 3072, 200 * 3072, 200 * 3072, phase)
+    plan = _equal_blocks(source, destination, 3072, 200 * 3072, 200 * 3072, phase=phase)
     assert _verdict(device, open_engine("gather", device), plan, direction).ok
 
 
@@ -150,5 +150,5 @@ def test_a_host_address_with_the_top_bit_is_refused(direction):
 def test_the_emulated_device_takes_unsigned_descriptors_only():
     device = XpuSimDevice()
     column = torch.zeros(1, dtype=torch.int64)
-    with pytest.raises(CopyRefusedError, match="uint64 descriptors, not torch.int64"):
+    with pytest.raises(CopyRefusedError, match=r"uint64 descriptors, not torch\.int64"):
         open_engine("memmove", device).prepare(DescriptorBatch(Direction.TO_HOST, column, column, column, (), ()))

@@ -27,7 +27,9 @@ class Wire:
 
     def copy(self):
         self.runs += 1
-        for source, destination, size in zip(*(a.tolist() for a in (PLAN.source_offsets, PLAN.destination_offsets, PLAN.sizes)), strict=True):
+        for source, destination, size in zip(
+            *(a.tolist() for a in (PLAN.source_offsets, PLAN.destination_offsets, PLAN.sizes)), strict=True
+        ):
             self.destination[destination : destination + size] = self.source[source : source + size]
         self.misbehave(self)
         self.earlier.append(self.destination.copy())

@@ -36,7 +36,9 @@ SCALARS = st.one_of(
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["size", "count", "x"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["size", "count", "x"]), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 GOOD = {
@@ -80,7 +82,9 @@ def _assert_clean(result):
 @settings(max_examples=300)
 def test_any_values_under_any_keys(changes):
     table = {**GOOD, **changes}
-    _assert_clean(_run("\n".join(f'"{key}" = {_toml(value)}' for key, value in table.items()).encode("utf-8", "replace")))
+    _assert_clean(
+        _run("\n".join(f'"{key}" = {_toml(value)}' for key, value in table.items()).encode("utf-8", "replace"))
+    )
 
 
 @given(st.binary(max_size=200))

@@ -80,7 +80,7 @@ def test_an_empty_plan_writes_nothing(name):
 
 
 def test_an_unknown_writer_lists_the_choices():
-    with pytest.raises(EcbenchError, match="unknown writer 'fast'.*setitem-twos.*numpy-batch"):
+    with pytest.raises(EcbenchError, match=r"unknown writer 'fast'.*setitem-twos.*numpy-batch"):
         find_writer("fast")
 
 
