@@ -94,7 +94,7 @@ def own_time() -> Iterator[Row]:
 
 
 def _timed_rest_s(result: SweepResult) -> float:
-    """Time inside the timed copy that is neither fill nor submit nor copy, such as giving buffers back; with warm-ups."""
+    """Time of the timed copies that is neither fill nor submit nor copy: giving buffers back. Warm-ups count too."""
     rest_s = 0.0
     for leg in (leg for case in result.cases for leg in case.legs if leg.samples):
         counted = sum(one.total_s - one.fill_s - one.submit_s - one.copy_s for one in leg.samples)
