@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from ecbench.core.errors import EcbenchError, ExitCode, UnavailableError, unknown_name
+from ecbench.core.errors import EcbenchError, ExitCode, unknown_name
 from ecbench.core.host_memory import HostMemoryKind
-from ecbench.core.records import SCHEMA_VERSION, CaseResult, LegResult, LegStatus, RoundTripResult, RunResult
+from ecbench.core.records import CaseResult, LegResult, RoundTripResult
 from ecbench.core.units import format_bytes
-from ecbench.engine.machine import describe_environment
 from ecbench.engine.registry import open_device, open_engine
 from ecbench.measure.rounds import WARM_UP_ROUNDS, measure_rounds
 from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.transfer.writers import find_writer
+from ecbench.workflows.case_runs import exit_code_for, run_cases, went_wrong
 from ecbench.workflows.leg_notes import with_notes
 from ecbench.workflows.memory import MemoryNeed, refuse_what_does_not_fit
 from ecbench.workflows.scenarios import SWEEP, read_scenario
@@ -131,39 +128,14 @@ def run_round_trip(prepared: RoundTrip, clock: StageClock, report_round: RoundRe
     Returns:
         The result; where Ctrl-C or a lost device ended the run, it is incomplete and holds the finished cases.
     """
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    environment = describe_environment(prepared.device)
-    finished: list[CaseResult] = []
-    complete = False
-    ended_by: str | None = None
-    try:
-        # One by one, so that Ctrl-C keeps those that were finished.
-        finished.extend(_run_case(prepared, case, environment, clock, report_round) for case in prepared.cases)
-        complete = True
-    except KeyboardInterrupt:
-        pass
-    except (UnavailableError, RuntimeError) as error:
-        ended_by = _device_failure(error, prepared.device)
-    return RunResult(
-        schema_version=SCHEMA_VERSION,
+    return run_cases(
+        prepared.cases,
+        lambda case, environment: _run_case(prepared, case, environment, clock, report_round),
         kind="roundtrip",
-        started_at=started_at,
-        # Asked again: a driver that refused to pin the region did so while a case ran.
-        environment=msgspec.structs.replace(environment, pinning=prepared.device.pinning),
+        device=prepared.device,
         settings=_settings(prepared),
-        cases=finished,
-        complete=complete,
-        ended_by=ended_by,
-        stages_s=clock.seconds_by_stage(),
+        clock=clock,
     )
-
-
-def _device_failure(error: Exception, device: Device) -> str:
-    """Says what became of the device; an error of another kind is raised again."""
-    explained = device.explain(error) if isinstance(error, RuntimeError) else error
-    if explained is None:
-        raise error
-    return str(explained)
 
 
 def _settings(prepared: RoundTrip) -> dict[str, Param]:
@@ -206,14 +178,7 @@ def _run_case(
 
 def exit_code_of(result: RoundTripResult) -> ExitCode:
     """The exit code a result calls for."""
-    if result.ended_by is not None:
-        return ExitCode.UNAVAILABLE
-    if not result.complete:
-        return ExitCode.INTERRUPTED
-    bad = {LegStatus.FAILED, LegStatus.ERROR}
-    return (
-        ExitCode.CHECK_FAILED if any(leg.status in bad for case in result.cases for leg in case.legs) else ExitCode.OK
-    )
+    return exit_code_for(result, failed=any(went_wrong(leg) for case in result.cases for leg in case.legs))
 
 
 def describe_needs(needs: Sequence[MemoryNeed]) -> list[tuple[str, str, str, str]]:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from ecbench.core.errors import ExitCode, UnavailableError
-from ecbench.core.records import SCHEMA_VERSION, LegStatus, RunResult
-from ecbench.engine.machine import describe_environment
 from ecbench.engine.registry import open_device
 from ecbench.kv_offload import host_capacity
+from ecbench.workflows.case_runs import exit_code_for, run_cases, went_wrong
 from ecbench.workflows.savings_case import describe_plan
 from ecbench.workflows.savings_copies import CopyBench
 from ecbench.workflows.savings_request import requested_plans
@@ -20,6 +15,7 @@ from ecbench.workflows.savings_request import requested_plans
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ecbench.core.errors import ExitCode
     from ecbench.core.protocols import Device
     from ecbench.core.records import Environment, Param
     from ecbench.core.savings_records import SavingsCase, SavingsResult
@@ -71,31 +67,13 @@ def run_savings(prepared: PreparedSavings, clock: StageClock, report: CaseReport
     Returns:
         The result; where Ctrl-C or a lost device ended the run, it is incomplete and holds the finished cases.
     """
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    environment = describe_environment(prepared.device)
-    finished: list[SavingsCase] = []
-    complete, ended_by = False, None
-    try:
-        # One by one, so that Ctrl-C keeps those that were finished.
-        finished.extend(
-            _run_case(prepared, *case, environment=environment, clock=clock, report=report) for case in prepared.cases
-        )
-        complete = True
-    except KeyboardInterrupt:
-        pass
-    except (UnavailableError, RuntimeError) as error:
-        ended_by = _device_failure(error, prepared.device)
-    return RunResult(
-        schema_version=SCHEMA_VERSION,
+    return run_cases(
+        prepared.cases,
+        lambda case, environment: _run_case(prepared, *case, environment=environment, clock=clock, report=report),
         kind=KIND,
-        started_at=started_at,
-        # Asked again: a driver that refused to pin memory did so while a case ran.
-        environment=msgspec.structs.replace(environment, pinning=prepared.device.pinning),
+        device=prepared.device,
         settings=_settings(prepared.options),
-        cases=finished,
-        complete=complete,
-        ended_by=ended_by,
-        stages_s=clock.seconds_by_stage(),
+        clock=clock,
     )
 
 
@@ -119,14 +97,6 @@ def _run_case(
     return bench.measure(case, plan, bench.how.budget_s / len(prepared.cases), environment, clock)
 
 
-def _device_failure(error: Exception, device: Device) -> str:
-    """Says what became of the device; an error of another kind is raised again."""
-    explained = device.explain(error) if isinstance(error, RuntimeError) else error
-    if explained is None:
-        raise error
-    return str(explained)
-
-
 def _settings(options: SavingsOptions) -> dict[str, Param]:
     measure = options.measure
     return {
@@ -140,15 +110,9 @@ def _settings(options: SavingsOptions) -> dict[str, Param]:
 
 def exit_code_of(result: SavingsResult) -> ExitCode:
     """The exit code a result calls for: what cannot be loaded or was copied wrongly fails, what is lost does not."""
-    if result.ended_by is not None:
-        return ExitCode.UNAVAILABLE
-    if not result.complete:
-        return ExitCode.INTERRUPTED
-    return ExitCode.CHECK_FAILED if any(map(_failed, result.cases)) else ExitCode.OK
+    return exit_code_for(result, failed=any(map(_failed, result.cases)))
 
 
 def _failed(case: SavingsCase) -> bool:
-    legs = [*case.legs, *case.legs_without_skip]
-    return (case.proof is not None and not case.proof.ok) or any(
-        leg.status in {LegStatus.FAILED, LegStatus.ERROR} for leg in legs
-    )
+    unproven = case.proof is not None and not case.proof.ok
+    return unproven or any(map(went_wrong, [*case.legs, *case.legs_without_skip]))

@@ -15,6 +15,7 @@ from ecbench.engine.diagnostics.device_runs import read_device_runs
 from ecbench.engine.machine import describe_environment
 from ecbench.measure.rounds import WARM_UP_ROUNDS
 from ecbench.stats.sweep_model import with_model
+from ecbench.workflows.case_runs import exit_code_for, explain_device_failure, went_wrong
 from ecbench.workflows.leg_notes import with_notes
 from ecbench.workflows.sweep_grid import Sweep, SweepOptions, prepare_sweep
 from ecbench.workflows.sweep_journal import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ecbench.core.protocols import Device
     from ecbench.core.records import CaseResult, Environment, Param
     from ecbench.measure.stages import StageClock
 
@@ -130,18 +130,10 @@ def run_sweep(
     except KeyboardInterrupt:
         pass
     except (UnavailableError, RuntimeError) as error:
-        ended_by = _device_failure(error, sweep.device)
+        ended_by = explain_device_failure(error, sweep.device)
     with clock.stage("model"):
         result = with_model(_result(sweep, journal, ledger, complete=complete, ended_by=ended_by))
     return msgspec.structs.replace(result, stages_s=clock.seconds_by_stage())
-
-
-def _device_failure(error: Exception, device: Device) -> str:
-    """Says what became of the device; an error of another kind is raised again."""
-    explained = device.explain(error) if isinstance(error, RuntimeError) else error
-    if explained is None:
-        raise error
-    return str(explained)
 
 
 def _result(sweep: Sweep, journal: Journal, ledger: Ledger, *, complete: bool, ended_by: str | None) -> SweepResult:
@@ -200,11 +192,4 @@ def ran_at_all(result: SweepResult) -> bool:
 
 def exit_code_of(result: SweepResult) -> ExitCode:
     """The exit code a result calls for."""
-    if result.ended_by is not None:
-        return ExitCode.UNAVAILABLE
-    if not result.complete:
-        return ExitCode.INTERRUPTED
-    bad = {LegStatus.FAILED, LegStatus.ERROR}
-    return (
-        ExitCode.CHECK_FAILED if any(leg.status in bad for case in result.cases for leg in case.legs) else ExitCode.OK
-    )
+    return exit_code_for(result, failed=any(went_wrong(leg) for case in result.cases for leg in case.legs))
