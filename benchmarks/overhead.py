@@ -126,7 +126,8 @@ def stages() -> Iterator[Row]:
         subprocess.run([*command, "--json", str(path)], check=True)
         wall_s = time.perf_counter() - began
         result = msgspec.json.decode(path.read_bytes(), type=RoundTripResult)
-    yield "default run: share of time in no named stage", result.stages_s["other"] / wall_s, "<=", 0.10
+    named_s = sum(seconds for name, seconds in result.stages_s.items() if name != "other")
+    yield "default run: share of time in no named stage", 1 - named_s / wall_s, "<=", 0.10
     yield "default run, s", wall_s, "<=", 15
 
 

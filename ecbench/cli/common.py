@@ -14,7 +14,7 @@ import typer
 
 from ecbench.core.errors import EcbenchError, ExitCode
 from ecbench.core.records import RunResult, to_json
-from ecbench.report.formats.names import ReportFormat
+from ecbench.report.formats.names import DEFAULT_FILES, ReportFormat
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,8 +34,8 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder fo
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of content and workloads.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; print only what went wrong.")]
 DEFAULT_OUT = Path("reports")
-REPORT_FILES = (ReportFormat.JSON, ReportFormat.MARKDOWN)
-"""What most commands write. A page or plots of a result are one `ecbench report` away and cost seconds to draw."""
+QUICK_FILES = (ReportFormat.JSON, ReportFormat.MARKDOWN)
+"""Reports that need no drawing."""
 
 
 def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
@@ -123,11 +123,12 @@ def publish_result(
     *,
     silent: bool,
     quiet: bool,
-    formats: Sequence[ReportFormat] = REPORT_FILES,
+    formats: Sequence[ReportFormat] = DEFAULT_FILES,
 ) -> None:
     """Prints a result, writes it where it is wanted, and adds it to the summary of a GitHub step.
 
-    Printing comes first: a full disk must not cost the numbers on the screen.
+    Printing comes first: a full disk must not cost the numbers on the screen. The time that pages and plots take is
+    kept in the JSON as the stage ``reports``.
 
     Args:
         result: Of any kind.
@@ -135,28 +136,30 @@ def publish_result(
         out: Folder for reports; None writes none.
         silent: Print nothing.
         quiet: Do not say where the reports are.
-        formats: Reports to write.
+        formats: Reports to write. An interrupted run gets no page: whoever pressed Ctrl-C wants to leave.
 
     Raises:
         EcbenchError: Something cannot be written.
     """
     from ecbench.workflows.reporting import (  # noqa: PLC0415 - imports rich
         print_report,
+        render_with_time,
         report_on,
         summarise_step,
-        write_report,
+        write_rendered,
     )
 
     report = report_on(result)
     if json_path != STDOUT and not silent:
         with printing() as console:
             print_report(report, console)
+    rendered = render_with_time(report, formats if result.complete else QUICK_FILES) if out is not None else None
     if json_path is not None:
-        write_json(json_path, result)
+        write_json(json_path, rendered.result if rendered else result)
     summarise_step(report)
-    if out is None:
+    if out is None or rendered is None:
         return
-    paths = write_report(report, out, formats)
+    paths = write_rendered(rendered, out)
     if not quiet:
         typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)
 

@@ -29,7 +29,7 @@ def compare(
     ] = None,
     json_path: JsonOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Also write JSON and Markdown into this folder.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Also write JSON, Markdown and a page into this folder.")
     ] = None,
     quiet: QuietOption = False,
 ) -> ExitCode:

@@ -11,8 +11,8 @@ import typer
 
 from ecbench.cli.common import STDOUT, JsonOption, QuietOption, printing, reports_errors, write_json
 from ecbench.core.errors import ExitCode
-from ecbench.core.records import to_json
 from ecbench.core.scan_records import FailOn
+from ecbench.report.formats.names import DEFAULT_FILES
 
 if TYPE_CHECKING:
     from ecbench.core.scan_records import ScanResult
@@ -43,7 +43,7 @@ def scan_ptrs(
     output_format: Annotated[ScanFormat, typer.Option("--format", help="What to print.")] = ScanFormat.TEXT,
     json_path: JsonOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Also write JSON, Markdown and SARIF into this folder.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Also write JSON, Markdown, a page and SARIF there.")
     ] = None,
     quiet: QuietOption = False,
 ) -> ExitCode:
@@ -92,14 +92,11 @@ def _rendered(result: ScanResult, output_format: ScanFormat) -> str:
 
 def _write_files(result: ScanResult, out: Path, *, quiet: bool) -> None:
     from ecbench.report.files import refuse_unwritable, write_result_files  # noqa: PLC0415 - keeps --help light
-    from ecbench.workflows.reporting import result_stem  # noqa: PLC0415 - imports rich
+    from ecbench.workflows.reporting import render_files, report_on  # noqa: PLC0415 - imports rich
 
     refuse_unwritable(out)
-    contents = {
-        ".json": to_json(result),
-        ".md": _rendered(result, ScanFormat.MARKDOWN).encode(),
-        ".sarif": _rendered(result, ScanFormat.SARIF).encode(),
-    }
-    paths = write_result_files(out, result_stem(result), contents)
+    report = report_on(result)
+    contents = {**render_files(report, DEFAULT_FILES), ".sarif": _rendered(result, ScanFormat.SARIF).encode()}
+    paths = write_result_files(out, report.stem, contents)
     if not quiet:
         typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 def sweep(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A shipped name or a TOML path.")],
     block_size: Annotated[
-        str | None, typer.Option(metavar="SIZE,...", help="Bytes of a block, e.g. 4KiB,7KiB.")
+        str | None,
+        typer.Option(metavar="SIZE,...", help="Bytes of a block, e.g. 4KiB,7KiB; of KV cells tokens, e.g. 64,256."),
     ] = None,
     count: Annotated[str | None, typer.Option(metavar="N,...", help="Blocks of a batch, e.g. 16,256,4096.")] = None,
     run_length: Annotated[
@@ -46,11 +47,20 @@ def sweep(
     pinned: Annotated[
         bool | None, typer.Option("--pinned/--pageable", help="Only host memory that is pinned, or that is not.")
     ] = None,
+    alignment_tokens: Annotated[
+        str | None, typer.Option(metavar="TOKENS,...", help="KV: what hits end on, e.g. default,512,1024.")
+    ] = None,
+    blocks_per_chunk: Annotated[
+        str | None, typer.Option(metavar="N,...", help="KV: blocks that are stored together, e.g. 1,2,4.")
+    ] = None,
+    retention_interval: Annotated[
+        str | None, typer.Option(metavar="TOKENS,...", help="KV: from one kept tail to the next, e.g. none,0,4096.")
+    ] = None,
     writer: Annotated[str | None, typer.Option(metavar="NAME,...", help="What writes descriptors.")] = None,
     engine: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="What moves bytes; all takes every engine that runs here.")
     ] = None,
-    direction: Annotated[str | None, typer.Option(metavar="NAME,...", help="save, load or both.")] = None,
+    direction: Annotated[str | None, typer.Option(metavar="NAME,...", help="save (KV: store), load or both.")] = None,
     axis: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE,...", help="Any axis, e.g. coalesce=true,false.")
     ] = None,
@@ -93,6 +103,9 @@ def sweep(
         count=count,
         run_length=run_length,
         byte_offset=byte_offset,
+        alignment_tokens=alignment_tokens,
+        blocks_per_chunk=blocks_per_chunk,
+        retention_interval=retention_interval,
         host_memory={None: None, True: "pinned", False: "pageable"}[pinned],
         writer=writer,
         engine=engine,

@@ -15,7 +15,7 @@ class CellGroup(Record, frozen=True, kw_only=True):
     engine: str
     """The engine that ran."""
     direction: str
-    """``save`` or ``load``."""
+    """``save`` or ``load``; of KV cells ``store`` or ``load``."""
     writer: str
     host_memory: str
     """How the host's side was held."""

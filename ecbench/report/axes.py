@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 AXIS_WORDS = {
     "block_size_bytes": "block size",
     "count": "blocks",
+    "tokens": "prompt (tokens)",
+    "block_size_tokens": "block size (tokens)",
     "run_length": "run length",
     "byte_offset": "byte offset",
     "host_memory": "host memory",
@@ -26,8 +28,15 @@ AXIS_WORDS = {
 SIZE_AXIS = "block_size_bytes"
 """The parameter that holds the bytes of a block."""
 BYTES_AXES = frozenset({SIZE_AXIS, "byte_offset"})
-_NO_AXES = frozenset({"seed", "rounds"})
-"""Parameters that say how much was measured, not what."""
+_NO_AXES = frozenset(
+    {
+        *("seed", "rounds"),
+        *("block_stride_bytes", "host_slot_bytes", "groups", "hits_end_on_tokens", "replay_hit_tokens"),
+        *("full_chunks", "stored_chunks", "stored_chunks_by_group", "stored_blocks", "loaded_blocks"),
+        *("stored_share_copied", "loaded_share_copied"),
+    }
+)
+"""Parameters that say how much was measured, or that follow from the others, as a plan does."""
 
 
 def varying_axes(result: RunResult[CaseResult]) -> list[str]:

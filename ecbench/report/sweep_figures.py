@@ -17,6 +17,11 @@ CELL_COLUMNS = ("cell", "leg", "descr.", "rounds", "time", "95% interval", "band
 FIT_COLUMNS = ("engine", "leg", "cells", "fixed", "per descriptor", "bandwidth", "half of it at", "error", "held out")
 COALESCING_COLUMNS = ("engine", "leg", "blocks", "runs of", "descriptors", "predicted", "measured")
 MODEL_EXPLAINED = "seconds = fixed + descriptors * per descriptor + bytes / bandwidth, with 95% intervals"
+_ALIKE_NOTES = {
+    "working set of": "working sets that fit the last-level cache",
+    "sample: ": "plans larger than the memory of a cell: a sample is copied, and the cell's parameters say what share",
+}
+"""Notes that differ in numbers alone, by how they begin."""
 SHOWN_DEPARTURES = 3
 """Cells that a line about a fit names; the result holds all."""
 
@@ -155,7 +160,7 @@ def sweep_notes(result: SweepResult) -> list[str]:
     for case in result.cases:
         for leg in case.legs:
             for note in leg.notes:
-                kind = "working sets that fit the last-level cache" if note.startswith("working set of") else note
+                kind = next((words for start, words in _ALIKE_NOTES.items() if note.startswith(start)), note)
                 counts[kind] = counts.get(kind, 0) + 1
             if leg.reason:
                 reason = f"{leg.status.value}: {leg.reason}"

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from ecbench.core.records import CaseResult, LegResult
 
+Work = tuple[tuple[str, str], ...]
+_HOW = frozenset({"engine", "writer", "host_memory", "coalesce"})
+"""Parameters that say how a batch was copied, not what."""
+
 
 @dataclass(frozen=True)
 class MeasuredCell:
@@ -22,43 +26,37 @@ class MeasuredCell:
 
     Args:
         case_id: The cell.
-        block_size_bytes: Bytes of a block.
+        work: What was to be copied: the same for two engines, and whether blocks were joined or not.
+        block_size_bytes: Bytes of a block; 0 where blocks are of several sizes.
         blocks: Blocks of the batch.
-        run_length: Blocks that are neighbours.
+        run_length: Blocks that are neighbours; 0 where that is no axis of the cell.
         byte_offset: Shift of the device's addresses.
+        copied_bytes: Bytes of the batch.
         descriptors: Copies of the batch.
         seconds: Median time.
     """
 
     case_id: str
+    work: Work
     block_size_bytes: int
     blocks: int
     run_length: int
     byte_offset: int
+    copied_bytes: int
     descriptors: int
     seconds: float
-
-    @property
-    def copied_bytes(self) -> int:
-        """Bytes of the batch."""
-        return self.block_size_bytes * self.blocks
 
     @property
     def observation(self) -> Observation:
         """The cell as the model sees it."""
         return Observation(self.case_id, self.descriptors, self.copied_bytes, self.seconds)
 
-    @property
-    def work(self) -> tuple[int, ...]:
-        """What was to be copied: the same for two engines, and whether blocks were joined or not."""
-        return self.block_size_bytes, self.blocks, self.run_length, self.byte_offset
-
 
 def group_cells(cases: Iterable[CaseResult]) -> dict[CellGroup, list[MeasuredCell]]:
-    """Sorts the measured legs of synthetic cells by engine, direction, writer and host memory.
+    """Sorts the measured legs of cells by engine, direction, writer and host memory.
 
     Args:
-        cases: Cells; those without times, with wrong bytes or of another kind are left out.
+        cases: Cells; those without times, or with wrong bytes are left out.
     """
     groups: defaultdict[CellGroup, list[MeasuredCell]] = defaultdict(list)
     for case in cases:
@@ -79,15 +77,20 @@ def _group(case: CaseResult, leg: LegResult) -> CellGroup:
 
 
 def _measured(case: CaseResult, leg: LegResult) -> MeasuredCell | None:
-    size = _number(case, "block_size_bytes")
-    if leg.status is not LegStatus.PASSED or leg.median_s is None or min(size, leg.blocks, leg.descriptors) < 1:
+    if (
+        leg.status is not LegStatus.PASSED
+        or leg.median_s is None
+        or min(leg.copied_bytes, leg.blocks, leg.descriptors) < 1
+    ):
         return None
     return MeasuredCell(
         case_id=case.case_id,
-        block_size_bytes=size,
+        work=tuple((name, repr(value)) for name, value in case.params.items() if name not in _HOW),
+        block_size_bytes=_number(case, "block_size_bytes"),
         blocks=leg.blocks,
         run_length=_number(case, "run_length"),
         byte_offset=_number(case, "byte_offset"),
+        copied_bytes=leg.copied_bytes,
         descriptors=leg.descriptors,
         seconds=leg.median_s,
     )

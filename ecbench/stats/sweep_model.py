@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ecbench.core.sweep_records import CellGroup
-    from ecbench.stats.cell_groups import MeasuredCell
+    from ecbench.stats.cell_groups import MeasuredCell, Work
     from ecbench.stats.cost_model import Cut, Model
 
 DEPARTURE = 1.25
@@ -154,7 +154,7 @@ def _predict(model: Model, descriptors: int, copied_bytes: int) -> float:
 
 def _coalescing(fitted: FittedGroup) -> Iterator[Coalescing]:
     """One entry per work whose blocks have neighbours."""
-    by_work: dict[tuple[int, ...], dict[int, MeasuredCell]] = {}
+    by_work: dict[Work, dict[int, MeasuredCell]] = {}
     for cell in fitted.cells:
         if cell.run_length > 1:
             by_work.setdefault(cell.work, {})[cell.descriptors] = cell

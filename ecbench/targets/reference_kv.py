@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ecbench.core.descriptors import CopyTimes
     from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
     from ecbench.kv_offload.placement import PlacedTransfers
+    from ecbench.transfer.shared_region import SharedRegion
 
 REGION_GUARD_BYTES = mmap.PAGESIZE
 _JOB = "request"
@@ -30,6 +31,7 @@ class ReferenceKvSession:
         engine: Moves bytes.
         writer: Writes descriptors.
         coalesce: Joins copies that continue each other.
+        region: Host slots that the caller has registered; closed with the session. None creates and registers them.
 
     Raises:
         DoesNotFitError: The slots do not fit /dev/shm.
@@ -44,11 +46,12 @@ class ReferenceKvSession:
         engine: CopyEngine,
         writer: DescriptorWriter,
         coalesce: bool,
+        region: SharedRegion | None = None,
     ) -> None:
         self._placed = placed
         host = placed.memory.host
-        self._region = create_region(host.slots, host.slot_bytes, REGION_GUARD_BYTES)
-        self._registration = device.register_host(self._region.whole)
+        self._region = region or create_region(host.slots, host.slot_bytes, REGION_GUARD_BYTES)
+        self._registration = device.register_host(self._region.whole) if region is None else None
         self._worker = KvOffloadWorker(
             placed.memory, self._region, caches, device=device, engine=engine, writer=writer, coalesce=coalesce
         )
@@ -66,7 +69,7 @@ class ReferenceKvSession:
     @property
     def notes(self) -> tuple[str, ...]:
         """Why the region is not pinned, where that was asked for."""
-        return (self._registration.note,) if self._registration.note else ()
+        return (self._registration.note,) if self._registration and self._registration.note else ()
 
     def store(self) -> CopyTimes:
         """One job that stores every chunk."""
@@ -87,4 +90,5 @@ class ReferenceKvSession:
         try:
             self._worker.shutdown()
         finally:
-            self._registration.release()
+            if self._registration is not None:
+                self._registration.release()

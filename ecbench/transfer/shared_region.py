@@ -107,6 +107,41 @@ class SharedRegion:
         self._whole = None
         del self._mapping
 
+    def part(self, num_blocks: int, block_size_bytes: int) -> SharedRegion:
+        """The first bytes of this region as blocks of another size, between guards of the same size.
+
+        Args:
+            num_blocks: Blocks.
+            block_size_bytes: Bytes of one block.
+
+        Returns:
+            A view: closing it frees nothing, and other processes cannot attach to it.
+
+        Raises:
+            EcbenchError: The region is smaller.
+        """
+        return _RegionPart(self, num_blocks, block_size_bytes)
+
+
+class _RegionPart(SharedRegion):
+    """A view of another region's first bytes."""
+
+    def __init__(self, region: SharedRegion, num_blocks: int, block_size_bytes: int) -> None:
+        needed = _file_bytes(num_blocks, block_size_bytes, region.guard_bytes)
+        if needed > region.whole.nbytes:
+            raise EcbenchError(
+                f"part of {needed} bytes of a region of {region.whole.nbytes}: give fewer or smaller blocks"
+            )
+        self.num_blocks = num_blocks
+        self.block_size_bytes = block_size_bytes
+        self.guard_bytes = region.guard_bytes
+        self._fd = None
+        self._whole = region.whole[:needed]
+
+    def close(self) -> None:
+        """Lets go of the view. May be called twice."""
+        self._whole = None
+
 
 def create_region(num_blocks: int, block_size_bytes: int, guard_bytes: int = 0) -> SharedRegion:
     """Creates a region, with all its pages present.

@@ -50,7 +50,7 @@ class CopyCell:
     def case_id(self) -> str:
         """Sizes, then whatever is not usual, then the engine."""
         geometry = self.geometry
-        parts = [f"{_short_size(geometry.block_size_bytes)}x{geometry.blocks}"]
+        parts = [f"{short_size(geometry.block_size_bytes)}x{geometry.blocks}"]
         parts += [f"run={geometry.run_length}"] if geometry.run_length > 1 else []
         parts += [f"offset={geometry.byte_offset}"] if geometry.byte_offset else []
         parts += [] if self.coalesce else ["apart"]
@@ -90,10 +90,22 @@ class CopyCell:
     @property
     def extra_s(self) -> float:
         """Rough seconds for descriptors and for what a round costs however small; a dry run's estimate, no result."""
-        return len(self.directions) * (DIRECTION_S + self.descriptors * _DESCRIPTOR_S[self.writer])
+        return round_overhead_s(self.writer, self.descriptors, len(self.directions))
 
 
-def _short_size(nbytes: int) -> str:
+def round_overhead_s(writer: str, descriptors: int, directions: int) -> float:
+    """Rough seconds that a round takes beside its bytes; for estimates only.
+
+    Args:
+        writer: Registered name.
+        descriptors: Of one direction.
+        directions: Legs of the cell.
+    """
+    return directions * (DIRECTION_S + descriptors * _DESCRIPTOR_S[writer])
+
+
+def short_size(nbytes: int) -> str:
+    """A size as it stands in the names of cells."""
     for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
         if nbytes % KIB**power == 0:
             return f"{nbytes // KIB**power}{unit}"

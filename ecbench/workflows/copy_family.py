@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ecbench.core.host_memory import HostMemoryKind
-from ecbench.engine.registry import AUTO, ENGINE_NAMES, ENGINES, why_unavailable
 from ecbench.measure.device_memory import CHUNK_BYTES
-from ecbench.transfer.writers import DEFAULT_WRITER, WRITERS
 from ecbench.workflows.copy_cell import DIRECTIONS, KIB, CopyCell
 from ecbench.workflows.copy_geometry import CopyGeometry
 from ecbench.workflows.copy_session import CopySession
+from ecbench.workflows.machine_axes import MACHINE_AXES, complete_machine_axes, why_not_here
 from ecbench.workflows.memory import MemoryNeed, process_bytes
-from ecbench.workflows.sweep_axes import LEG_AXIS, Axis, one_of, size_value, whole_number, yes_or_no
+from ecbench.workflows.sweep_axes import LEG_AXIS, Axis, one_of, size_value, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 MAX_BLOCKS = 1 << 24
 MAX_BYTE_OFFSET = 1 << 20
-ALL_ENGINES = "all"
-"""Stands for every engine that runs on the device."""
-BY_DEVICE = "by-device"
-"""Stands for the usual host memory: pinned where there is a driver, pageable where host copies to host."""
 
 AXES: dict[str, Axis] = {
     axis.name: axis
@@ -39,16 +34,7 @@ AXES: dict[str, Axis] = {
         Axis(
             "byte_offset", "byte_offset", whole_number(0, MAX_BYTE_OFFSET), (0,), "shift of every device address, bytes"
         ),
-        Axis("coalesce", "coalesce", yes_or_no, (True,), "whether neighbours share a descriptor"),
-        Axis(
-            "host_memory",
-            "host_memory",
-            one_of("host memory", (*HostMemoryKind, BY_DEVICE)),
-            (BY_DEVICE,),
-            "how the host's side is held",
-        ),
-        Axis("writer", "writer", one_of("writer", tuple(WRITERS)), (DEFAULT_WRITER,), "what writes descriptors"),
-        Axis("engine", "engine", one_of("engine", (*ENGINE_NAMES, ALL_ENGINES)), (AUTO,), "what moves bytes"),
+        *MACHINE_AXES,
         Axis(LEG_AXIS, "direction", one_of("direction", tuple(DIRECTIONS)), tuple(DIRECTIONS), "which way"),
     )
 }
@@ -62,13 +48,7 @@ class CopyFamily:
 
     def complete(self, values: AxisValues, device: Device) -> AxisValues:
         """Replaces ``all`` by the engines that run here, and the usual host memory by what it is."""
-        usual = HostMemoryKind.PAGEABLE if device.copies_inside_submit else HostMemoryKind.PINNED
-        engines = [name for name in ENGINES if why_unavailable(name, device) is None]
-        return {
-            **values,
-            "host_memory": _replaced(values["host_memory"], BY_DEVICE, [usual.value]),
-            "engine": _replaced(values["engine"], ALL_ENGINES, engines),
-        }
+        return complete_machine_axes(values, device)
 
     def cell(
         self, scenario: str, values: Mapping[str, AxisValue], directions: tuple[str, ...], devices: Devices
@@ -124,11 +104,6 @@ class CopyFamily:
         return CopySession.open(sizes, devices, seed, clock)
 
 
-def _replaced(values: tuple[AxisValue, ...], word: str, names: Sequence[str]) -> tuple[AxisValue, ...]:
-    """Puts names in the place of the word that stands for them, each once."""
-    return tuple(dict.fromkeys(name for value in values for name in (names if value == word else [value])))
-
-
 def _copy_cells(cells: Sequence[Cell]) -> list[CopyCell]:
     return [cell for cell in cells if isinstance(cell, CopyCell) and cell.skipped is None]
 
@@ -145,7 +120,4 @@ def _check_bytes(cells: Sequence[CopyCell]) -> int:
 def _why_skipped(geometry: CopyGeometry, host_memory: HostMemoryKind, engine: str, device: Device) -> str | None:
     if geometry.run_length > geometry.blocks:
         return f"runs of {geometry.run_length} blocks are longer than a batch of {geometry.blocks}"
-    if host_memory is HostMemoryKind.PINNED and device.copies_inside_submit:
-        return f"device {device.name} has no driver that pins host memory"
-    reason = why_unavailable(engine, device)
-    return f"engine {engine} is not available: {reason}" if reason else None
+    return why_not_here(host_memory, engine, device)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ecbench.core.descriptors import CopyTimes
-    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device, KvOffloadSession
+    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device, KvOffloadSession, Memory
     from ecbench.kv_offload.device_blocks import KvLayout
     from ecbench.kv_offload.loading import GroupLoad
     from ecbench.kv_offload.placement import PlacedTransfers
@@ -152,7 +152,7 @@ def open_kv_copies(
         DoesNotFitError: Not even one chunk per group fits, or /dev/shm has no room.
     """
     sample = sample_chunks(plan, load, layout, max_bytes)
-    note = _sample_note(sample)
+    note = sample_note(sample)
     if not any(len(group.stored) for group in sample.groups):
         yield KvCopies([], 1.0, 1.0, "the prompt stores no whole chunk: nothing to copy")
         return
@@ -161,10 +161,8 @@ def open_kv_copies(
     session = ReferenceKvSession(placed, caches, device=device, engine=engine, writer=writer, coalesce=coalesce)
     try:
         copies = [
-            _measured(Direction.TO_HOST, placed, session, caches, device, writer=writer.name, note=_store_note(sample)),
-            _measured(
-                Direction.TO_DEVICE, placed, session, caches, device, writer=writer.name, note=_load_note(sample)
-            ),
+            measured_copy(direction, placed, session, caches, device, writer=writer.name, notes=(note_of(sample),))
+            for direction, note_of in ((Direction.TO_HOST, _store_note), (Direction.TO_DEVICE, _load_note))
         ]
         moving = [copy for copy in copies if copy.plan.total_bytes]
         yield KvCopies(moving, sample.stored_fraction, sample.loaded_fraction, note)
@@ -172,7 +170,7 @@ def open_kv_copies(
         session.close()
 
 
-def _measured(
+def measured_copy(
     direction: Direction,
     placed: PlacedTransfers,
     session: KvOffloadSession,
@@ -180,10 +178,24 @@ def _measured(
     device: Device,
     *,
     writer: str,
-    note: str,
+    notes: tuple[str, ...],
+    on_device: Memory | None = None,
 ) -> MeasuredCopy:
+    """Makes one direction of a session ready to be measured.
+
+    Args:
+        direction: Store (to the host) or load (to the device).
+        placed: What moves.
+        session: Opened for it.
+        caches: Its device memory.
+        device: Holds the caches.
+        writer: Name of the session's writer.
+        notes: What a reader must know about the copy.
+        on_device: The caches as content is made and checked there; by default made anew.
+    """
     region = session.region
-    on_device, on_host = device.memory(caches), HostMemory(region.numpy())
+    on_device = device.memory(caches) if on_device is None else on_device
+    on_host = HostMemory(region.numpy())
     plan = block_plan(placed, direction, session.slots_offset, region.nbytes)
     storing = direction is Direction.TO_HOST
     run: Callable[[], CopyTimes] = session.store if storing else session.load
@@ -195,7 +207,7 @@ def _measured(
         destination=on_host if storing else on_device,
         run=run,
         ceiling=lambda threads: device.copy_contiguous(caches, region, plan.total_bytes, direction, threads),
-        notes=(*emulation, *device.notes, *session.notes, note),
+        notes=(*emulation, *device.notes, *session.notes, *notes),
         writer=writer,
         blocks=sum(transfer.blocks for transfer in (placed.stores if storing else placed.loads)),
     )
@@ -215,7 +227,8 @@ def _load_note(sample: ChunkSample) -> str:
     return f"blocks loaded by group: {', '.join(counts)}"
 
 
-def _sample_note(sample: ChunkSample) -> str | None:
+def sample_note(sample: ChunkSample) -> str | None:
+    """What share of a plan is copied, in words; None where it is all of it."""
     stored, planned = (
         sum(counts) for counts in zip(*((len(g.stored), g.planned_chunks) for g in sample.groups), strict=True)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -248,6 +249,49 @@ def write_report(report: Report, out: Path, formats: Sequence[ReportFormat] = DE
         return [out]
     refuse_unwritable(out)
     return write_result_files(out, report.stem, render_files(report, formats))
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A result and its files, ready to be written.
+
+    Args:
+        result: As it is kept: with the time that rendering took.
+        stem: What the files are called, without ending.
+        contents: File contents by ending, the JSON first.
+    """
+
+    result: AnyResult
+    stem: str
+    contents: dict[str, bytes]
+
+
+def render_with_time(report: Report, formats: Sequence[ReportFormat]) -> Rendered:
+    """Renders the report on one result, and adds what that took to the result's stages.
+
+    Args:
+        report: From `report_on`.
+        formats: What to render; JSON among them is made last, so that it holds the time of the others.
+    """
+    (result,) = report.stored
+    began = time.perf_counter()
+    contents = render_files(report, [wanted for wanted in formats if wanted is not ReportFormat.JSON])
+    if result.stages_s:
+        stages_s = {**result.stages_s, "reports": time.perf_counter() - began}
+        result = msgspec.structs.replace(result, stages_s=stages_s)
+    if ReportFormat.JSON in formats:
+        contents = {ENDINGS[ReportFormat.JSON]: to_json(result), **contents}
+    return Rendered(result, report.stem, contents)
+
+
+def write_rendered(rendered: Rendered, out: Path) -> list[Path]:
+    """Writes the files, each whole or not at all.
+
+    Raises:
+        EcbenchError: The folder cannot be made or written to.
+    """
+    refuse_unwritable(out)
+    return write_result_files(out, rendered.stem, rendered.contents)
 
 
 def summarise_step(report: Report) -> Path | None:

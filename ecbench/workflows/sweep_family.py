@@ -1,6 +1,6 @@
 """Families of cells: what a grid can be made of.
 
-To add one (KV workloads, say): a module with a `CellFamily`, and a line in `FAMILIES`.
+To add one: a module with a `CellFamily`, and a line in `FAMILIES`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     """The device, once per way to hold host memory that the grid asks for."""
 
 DEFAULT_FAMILY = "copies"
-FAMILIES: dict[str, str] = {"copies": "ecbench.workflows.copy_family:CopyFamily"}
+FAMILIES: dict[str, str] = {
+    "copies": "ecbench.workflows.copy_family:CopyFamily",
+    "kv": "ecbench.workflows.kv_family:KvFamily",
+}
 
 
 class Cell(Protocol):

@@ -74,9 +74,9 @@ def test_json_on_stdout_is_all_there_is(run):
     assert document["cases"][0]["legs"][0]["times"]["verdict"] == "regressed"
 
 
-def test_out_writes_json_and_markdown(run, here):
+def test_out_writes_json_markdown_and_a_page(run, here):
     shown = run(base_result(), slower_result(0.5), "--out", "reports", "--json", "copy.json")
-    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md"}
+    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md", ".html"}
     assert "reports: reports/compare-" in shown.stderr
     assert (here / "copy.json").exists()
 

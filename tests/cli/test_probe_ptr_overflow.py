@@ -60,10 +60,10 @@ def test_json_on_stdout_is_the_whole_result_and_nothing_else(run):
     assert len(case["findings"]) > 1000
 
 
-def test_reports_are_written_as_json_and_markdown(run, tmp_path):
+def test_reports_are_written_as_json_markdown_and_a_page(run, tmp_path):
     run("--quiet")
     written = sorted(path.suffix for path in (tmp_path / "reports").iterdir())
-    assert written == [".json", ".md"]
+    assert written == [".html", ".json", ".md"]
 
 
 def test_quiet_prints_nothing_where_all_is_well(run):

@@ -32,12 +32,12 @@ def _document(here):
     return json.loads(path.read_text())
 
 
-def test_a_run_prints_a_table_and_writes_json_and_markdown(ecbench, tiny, here):
+def test_a_run_prints_a_table_and_writes_json_markdown_and_a_page(ecbench, tiny, here):
     result = ecbench("roundtrip", tiny, "--device", "cpu")
     assert result.exit_code == 0
     for word in ("tiny/qwen2-vl-2b", "288 blocks of 3.00 KiB", "save", "load", "of ceiling", "right", "95% interval"):
         assert word in result.stdout
-    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md"}
+    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md", ".html"}
     document = _document(here)
     jsonschema.validate(document, json_schema(RoundTripResult))
     assert document["kind"] == "roundtrip"
@@ -96,7 +96,7 @@ def test_json_goes_where_it_is_told_and_out_gets_the_reports(ecbench, tiny, here
     result = ecbench("roundtrip", tiny, "--json", "x/result.json", "--out", "y/z", "--quiet", "--device", "cpu")
     assert result.exit_code == 0
     assert json.loads((here / "x" / "result.json").read_text())["complete"] is True
-    assert len(list((here / "y" / "z").iterdir())) == 2
+    assert len(list((here / "y" / "z").iterdir())) == 3
     assert not (here / "reports").exists()
 
 

@@ -132,6 +132,6 @@ def test_a_prompt_that_no_memory_holds_is_refused_before_it_is_taken(ecbench, he
 
 def test_shipped_scenarios_are_listed_with_their_workload(ecbench):
     lines = ecbench("list", "scenarios").stdout.splitlines()
-    named = [line for line in lines if line.startswith("kv-")]
+    named = [line for line in lines if line.startswith("kv-dsv4-")]
     assert len(named) == 3
     assert all("dsv4: DeepSeek-V4 Flash" in line for line in named)

@@ -118,7 +118,7 @@ def test_other_formats_can_be_printed(tmp_path, name, start):
 
 def test_out_writes_all_formats(tmp_path):
     outcome = run(tree(tmp_path, module=CLEAN), "--out", tmp_path / "reports")
-    assert sorted(path.suffix for path in (tmp_path / "reports").iterdir()) == [".json", ".md", ".sarif"]
+    assert sorted(path.suffix for path in (tmp_path / "reports").iterdir()) == [".html", ".json", ".md", ".sarif"]
     assert "reports: " in outcome.stderr
 
 

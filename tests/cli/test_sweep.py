@@ -21,6 +21,9 @@ from ecbench.cli import sweep as command
 from ecbench.core.records import json_schema
 from ecbench.core.sweep_records import SweepResult
 from ecbench.report import files
+from ecbench.report.axes import varying_axes
+from ecbench.report.descriptions.sweep import describe_sweep
+from ecbench.report.loading import load_result
 from ecbench.stats.sweep_model import with_model
 from ecbench.workflows import copy_session, sweep_journal
 from ecbench.workflows.scenarios import SWEEP, shipped_workload
@@ -110,12 +113,12 @@ def _legs(document):
     ]
 
 
-def test_a_sweep_prints_its_cells_and_writes_json_and_markdown_and_no_journal_is_left(sweep, tiny, here):
+def test_a_sweep_prints_its_cells_and_writes_its_reports_and_no_journal_is_left(sweep, tiny, here):
     result = sweep(tiny, "--device", "cpu")
     assert result.exit_code == 0
     for word in ("tiny/4KiBx12,run=3,memmove", "save", "load", "of ceiling", "right", "SKIPPED", "6 skipped"):
         assert word in result.stdout
-    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md"}
+    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md", ".html"}
     document = _document(here)
     jsonschema.validate(document, json_schema(SweepResult))
     assert document["kind"] == "sweep"
@@ -152,6 +155,40 @@ def test_axes_come_from_options(sweep, tiny, here):
     assert {direction for _, direction, _ in _legs(document)} == {"save"}
 
 
+KV_SWEEP = """\
+workload = "sweep"
+cells = "kv"
+title = "A small KV cell"
+rounds = 2
+
+[axes]
+tokens = 512
+engine = "memmove"
+"""
+
+
+def test_axes_of_kv_cells_come_from_options_and_every_format_shows_them(sweep, here):
+    (here / "kv.toml").write_text(KV_SWEEP)
+    result = sweep(
+        *("kv.toml", "--block-size", "128,256", "--alignment-tokens", "default,512", "--blocks-per-chunk", "1,2"),
+        *("--retention-interval", "none,0", "--axis", "memory=32MiB", "--rounds", 1, "--device", "cpu"),
+    )
+    assert result.exit_code == 0
+    for word in ("kv/512tok,block=128,align=512,chunk=2,retain=none,memory=32MiB,memmove", "store", "load", "right"):
+        assert word in result.stdout.replace("\n", "")
+    assert "a sample is copied" in " ".join(result.stdout.split())
+    document = _document(here)
+    assert len(document["cases"]) == 2**4
+    (markdown,) = (here / "reports").glob("*.md")
+    assert "a sample is copied" in markdown.read_text()
+    assert "## Plans" in markdown.read_text()
+    loaded = load_result(next((here / "reports").glob("*.json")))
+    (plans,) = [section for section in describe_sweep(loaded).sections if section.heading == "Plans"]
+    ran = [case for case in document["cases"] if case["legs"][0]["samples"]]
+    assert 8 < len(plans.table.rows) == len(ran) < 2**4
+    assert varying_axes(loaded) == ["block_size_tokens", "alignment_tokens", "blocks_per_chunk", "retention_interval"]
+
+
 def test_json_on_stdout_is_only_json(sweep, tiny, here):
     result = sweep(tiny, "--json", "-", "--device", "cpu")
     assert result.exit_code == 0
@@ -162,7 +199,7 @@ def test_json_and_reports_go_where_they_are_told(sweep, tiny, here):
     result = sweep(tiny, "--json", "x/result.json", "--out", "y/z", "--quiet", "--device", "cpu")
     assert result.exit_code == 0
     assert json.loads((here / "x" / "result.json").read_text())["complete"] is True
-    assert len(list((here / "y" / "z").iterdir())) == 2
+    assert len(list((here / "y" / "z").iterdir())) == 3
     assert not (here / "reports").exists()
 
 
@@ -230,6 +267,8 @@ BAD_INPUT = {
     "a round trip": (["ec-image-set"], "workload 'ec' is no sweep: run it with ecbench roundtrip ec-image-set"),
     "no file": (["./nothing.toml"], "nothing.toml: cannot be read"),
     "unknown axis": (["tiny.toml", "--axis", "colour=1"], "unknown axis 'colour': choose one of block_size"),
+    "axis of other cells": (["tiny.toml", "--alignment-tokens", "256"], "unknown axis 'alignment_tokens'.*run_length"),
+    "KV axis of other cells": (["kv-block-size", "--count", "3"], "unknown axis 'count'.*retention_interval"),
     "axis without values": (["tiny.toml", "--axis", "count"], "write it like"),
     "unknown unit": (["tiny.toml", "--block-size", "4apples"], "unknown unit 'apples'"),
     "unknown engine": (["tiny.toml", "--engine", "warp"], "unknown engine 'warp'.*memmove"),
@@ -394,7 +433,7 @@ def test_a_journal_is_kept_until_the_result_is_written(sweep, tiny, here, monkey
     assert "every byte is right" in result.stdout
     assert len(list((here / "reports").glob("*.journal"))) == 1
     assert sweep(tiny, "--device", "cpu", "--resume", "--quiet").exit_code == 0
-    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md"}
+    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md", ".html"}
 
 
 @pytest.mark.parametrize("name", shipped_workload(SWEEP))

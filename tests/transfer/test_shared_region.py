@@ -195,3 +195,19 @@ def test_a_descriptor_that_now_means_another_file_is_noticed(region):
     wrong = RegionHandle(handle.pid, handle.fd, handle.inode + 1, 4, 1000, 4096)
     with pytest.raises(EcbenchError, match="no longer the shared region"):
         attach_region(wrong)
+
+
+def test_a_part_is_the_first_bytes_as_blocks_of_another_size_and_closing_it_frees_nothing():
+    region = create_region(4, 8192, 4096)
+    part = region.part(3, 1000)
+    part.blocks[2] = 7
+    assert (part.num_blocks, part.block_size_bytes, part.whole.nbytes) == (3, 1000, 3000 + 2 * 4096)
+    assert bool((region.whole[4096 + 2000 : 4096 + 3000] == 7).all())
+    part.close()
+    part.close()
+    with pytest.raises(EcbenchError, match="after its close"):
+        part.blocks  # noqa: B018 - the access is what is tested
+    assert int(region.blocks[0, 2999]) == 7
+    with pytest.raises(EcbenchError, match="part of 49152 bytes of a region of 40960"):
+        region.part(5, 8192)
+    region.close()

@@ -9,6 +9,7 @@ from ecbench.report.answers import answers
 from ecbench.report.descriptions.round_trip import LEG_TONES
 from ecbench.report.documents import Answer, Document, FactGroup, Row, Section, Table, fact_groups, shown, title_of
 from ecbench.report.figures import environment_line, stage_line, summary, warnings
+from ecbench.report.kv_figures import PLAN_COLUMNS, PLAN_EXPLAINED, plan_rows
 from ecbench.report.sweep_figures import (
     CELL_COLUMNS,
     COALESCING_COLUMNS,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ecbench.core.sweep_records import CostFit, SweepResult
 
 _EXPLAINING = "What does the cost model say?"
-_TEXT_COLUMNS = frozenset({"cell", "leg", "bytes", "engine", "blocks"})
+_TEXT_COLUMNS = frozenset({"cell", "leg", "bytes", "engine", "blocks", "plan"})
 
 
 def describe_sweep(result: SweepResult) -> Document:
@@ -38,7 +39,7 @@ def describe_sweep(result: SweepResult) -> Document:
         subtitle=environment_line(result),
         warnings=tuple(warnings(result)),
         answers=(*answers(result), *_explanation(result.fits)),
-        sections=(*_model(result), _coalescing(result), _cells(result)),
+        sections=(*_model(result), _coalescing(result), _plans(result), _cells(result)),
         facts=(*fact_groups(result), _grid(result)),
         footer=f"{summary(result)}; {stage_line(result)}",
     )
@@ -71,6 +72,11 @@ def _coalescing(result: SweepResult) -> Section:
     rows = tuple(Row(coalescing_row(gain)) for gain in result.coalescing)
     lead = "Time of blocks apart over time of runs joined." if rows else ""
     return Section("What coalescing gives", lead, _table(COALESCING_COLUMNS, rows))
+
+
+def _plans(result: SweepResult) -> Section:
+    rows = tuple(map(Row, plan_rows(result)))
+    return Section("Plans", PLAN_EXPLAINED if rows else "", _table(PLAN_COLUMNS, rows))
 
 
 def _cells(result: SweepResult) -> Section:

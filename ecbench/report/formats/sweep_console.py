@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ecbench.core.records import LegStatus
 from ecbench.report.figures import environment_line, stage_line, summary, warnings
+from ecbench.report.kv_figures import PLAN_COLUMNS, PLAN_EXPLAINED, plan_rows
 from ecbench.report.sweep_figures import (
     CELL_COLUMNS,
     COALESCING_COLUMNS,
@@ -38,7 +39,7 @@ _STYLES = {
     LegStatus.ERROR: "bold red",
     LegStatus.SKIPPED: "yellow",
 }
-_WORDS = frozenset({"cell", "leg", "bytes", "engine", "blocks"})
+_WORDS = frozenset({"cell", "leg", "bytes", "engine", "blocks", "plan"})
 _WIDE_COLUMNS = 100
 """From this width on, columns stand two spaces apart, as in a round trip."""
 
@@ -49,6 +50,7 @@ def print_sweep(result: SweepResult, console: Console) -> None:
     for warning in warnings(result):
         console.print(Text(warning, style="bold yellow"))
     _print_cells(result, console)
+    _print_plans(result, console)
     _print_model(result, console)
     _print_lines("notes", sweep_notes(result), console)
     console.print()
@@ -68,6 +70,15 @@ def _print_cells(result: SweepResult, console: Console) -> None:
     ]
     _print_table(CELL_COLUMNS, rows, console)
     _print_omission(len(legs) - len(shown), console)
+
+
+def _print_plans(result: SweepResult, console: Console) -> None:
+    rows = plan_rows(result)
+    if rows:
+        console.print()
+        console.print(Text.assemble(("plans", "bold"), f": {PLAN_EXPLAINED}"))
+        _print_table(PLAN_COLUMNS, [[*map(Text, row)] for row in rows[:MAX_ROWS]], console)
+        _print_omission(max(0, len(rows) - MAX_ROWS), console)
 
 
 def _print_model(result: SweepResult, console: Console) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ecbench.report.figures import environment_line, stage_line, summary, warnings
 from ecbench.report.formats.markdown import escape, table
+from ecbench.report.kv_figures import PLAN_COLUMNS, PLAN_EXPLAINED, plan_rows
 from ecbench.report.sweep_figures import (
     CELL_COLUMNS,
     COALESCING_COLUMNS,
@@ -38,6 +39,9 @@ def render_sweep_markdown(result: SweepResult) -> str:
     lines += _section("Which engine where", crossover_lines(result))
     if result.coalescing:
         lines += ["## What coalescing gives", "", *table(COALESCING_COLUMNS, map(coalescing_row, result.coalescing))]
+    plans = plan_rows(result)
+    if plans:
+        lines += ["## Plans", "", PLAN_EXPLAINED, "", *table(PLAN_COLUMNS, plans)]
     rows = [cell_row(case, leg) for case in result.cases for leg in case.legs]
     lines += ["## Cells", "", *table(CELL_COLUMNS, rows)]
     lines += _section("Notes", sweep_notes(result))
