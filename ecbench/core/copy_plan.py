@@ -66,12 +66,12 @@ class CopyPlan:
         return int(self.sizes.sum())
 
     def _refuse_out_of_range(self) -> None:
-        # `capacity - size` cannot wrap, `offset + size` could.
-        outside = (self.source_offsets | self.destination_offsets | self.sizes) < 0
-        outside |= self.source_offsets > self.source_bytes - self.sizes
-        outside |= self.destination_offsets > self.destination_bytes - self.sizes
-        if outside.any():
-            index = int(outside.argmax())
+        # `capacity - offset` cannot wrap where the offset is not negative, `offset + size` could.
+        room = np.minimum(self.source_bytes - self.source_offsets, self.destination_bytes - self.destination_offsets)
+        # Negative where anything is: an offset, a size, the room, or what a copy leaves of it.
+        signs = self.source_offsets | self.destination_offsets | self.sizes | room | (room - self.sizes)
+        if len(signs) and np.minimum.reduce(signs) < 0:
+            index = int((signs < 0).argmax())
             raise EcbenchError(
                 f"copy plan: copy {index} of {self.sizes[index]} bytes from offset {self.source_offsets[index]} "
                 f"to offset {self.destination_offsets[index]} does not fit buffers of {self.source_bytes} and "

@@ -49,7 +49,7 @@ class BlockIds(Sequence[int]):
                 firsts, counts = firsts[starts], np.add.reduceat(counts, starts)
         self.firsts = firsts
         self.counts = counts
-        self._length = int(counts.sum())
+        self._length = int(np.add.reduce(counts))
 
     @classmethod
     def of_runs(cls, runs: Sequence[Run]) -> BlockIds:

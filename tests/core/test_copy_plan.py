@@ -34,6 +34,8 @@ def test_does_not_follow_later_changes_of_the_arrays_it_was_made_from():
         ([0], [0], [-8], "of -8 bytes"),
         ([2**62], [0], [2**62], "does not fit"),
         ([2**63 - 1], [0], [8], "does not fit"),
+        ([2**63 - 1], [0], [2**62], "does not fit"),
+        ([0], [2**63 - 1], [2**63 - 1], "does not fit"),
         ([0, 0], [0, 7], [8, 8], "overlap at destination offset 7"),
         ([0, 0, 0], [8, 0, 4], [8, 4, 8], "overlap"),
         ([0, 0], [0], [8, 8], "different lengths"),
