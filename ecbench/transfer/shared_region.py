@@ -10,6 +10,7 @@ import errno
 import mmap
 import os
 import time
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +71,8 @@ class SharedRegion:
         self._mapping = mmap.mmap(fd, _file_bytes(num_blocks, block_size_bytes, guard_bytes))
         self._whole: Tensor | None = torch.from_numpy(np.frombuffer(self._mapping, dtype=np.uint8))
         _prefault(self._mapping)
+        # Last: until here, whoever opened the descriptor closes it. Now it goes with a region that is lost, too.
+        self._release = weakref.finalize(self, os.close, fd)
 
     @property
     def nbytes(self) -> int:
@@ -101,7 +104,7 @@ class SharedRegion:
         """Gives up this process's hold; the memory goes with the last holder. May be called twice."""
         if self._fd is None:
             return
-        os.close(self._fd)
+        self._release()
         self._fd = None
         # The mapping goes when the last tensor over it does: unmapping under a live tensor would be a crash.
         self._whole = None

@@ -141,6 +141,15 @@ def test_cleanup_may_run_twice(region):
             use()
 
 
+def test_a_region_that_is_lost_gives_its_descriptor_back():
+    before = len(os.listdir("/proc/self/fd"))
+    lost = create_region(4, 1000)
+    assert len(os.listdir("/proc/self/fd")) > before
+    del lost
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_a_tensor_that_outlives_the_region_stays_readable(region):
     region.blocks[0, 0] = 3
     kept = region.blocks
