@@ -69,9 +69,14 @@ def printing() -> Iterator[Console]:
     """
     from rich.console import Console  # noqa: PLC0415 - costs 30 ms that --help need not pay
 
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # rich would exit with 1, which says that a check failed.
+            raise BrokenPipeError
+
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
     try:
-        yield Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)
+        yield PipeConsole(file=sys.stdout, width=width, highlight=False, soft_wrap=False)
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_stdout()

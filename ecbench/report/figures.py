@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from ecbench.core.records import CaseResult, LegResult, Param, RoundTripResult
 
 ABSENT = "-"
+REPORTS_STAGE = "reports"
+"""Stage that a command adds to its result when it has drawn its pages."""
 LEG_COLUMNS = ("leg", "descr.", "bandwidth", "95% interval", "of ceiling", "fill", "submit", "copy", "bytes")
+
+
+MIN_INTERVAL_ROUNDS = 6
+"""Fewer values have no pair that covers their median 95% of the time: 1 - 2 / 2**5 is 94%."""
 
 
 def leg_row(leg: LegResult) -> tuple[str, ...]:
@@ -35,7 +41,9 @@ def _bandwidth(leg: LegResult) -> tuple[str, str]:
     shown = format_bandwidth(leg.bandwidth_bytes_per_s)
     unit = shown.split()[1]
     low, high = (_in_unit(leg.copied_bytes / seconds, unit) for seconds in (leg.ci_high_s, leg.ci_low_s))
-    return shown, f"{low} to {high}"
+    if len(leg.samples) == 1:
+        return shown, "one round"
+    return shown, f"{low} to {high}" if len(leg.samples) >= MIN_INTERVAL_ROUNDS else f"range {low} to {high}"
 
 
 def _in_unit(bytes_per_s: float, unit: str) -> str:
@@ -144,11 +152,19 @@ def _count(number: int, thing: str) -> str:
 
 
 def _total_time(result: RoundTripResult) -> str:
-    return format_seconds(sum(result.stages_s.values()))
+    return format_seconds(sum(_run_stages(result).values()))
+
+
+def _run_stages(result: RoundTripResult) -> dict[str, float]:
+    """Without the reports, which are written when the run is over and its table is on the screen."""
+    return {name: seconds for name, seconds in result.stages_s.items() if name != REPORTS_STAGE}
 
 
 def stage_line(result: RoundTripResult) -> str:
     """Where the command's time went, largest first."""
-    total_s = sum(result.stages_s.values()) or 1.0
-    ordered = sorted(result.stages_s.items(), key=lambda item: -item[1])
-    return "time: " + ", ".join(f"{name} {seconds / total_s:.0%}" for name, seconds in ordered)
+    stages = _run_stages(result)
+    total_s = sum(stages.values()) or 1.0
+    ordered = sorted(stages.items(), key=lambda item: -item[1])
+    line = "time: " + ", ".join(f"{name} {seconds / total_s:.0%}" for name, seconds in ordered)
+    reports_s = result.stages_s.get(REPORTS_STAGE)
+    return line if reports_s is None else f"{line}; then {format_seconds(reports_s)} for reports"

@@ -13,6 +13,7 @@ import msgspec
 
 from ecbench.core.records import to_json
 from ecbench.report.descriptions.side_by_side import describe_side_by_side
+from ecbench.report.figures import REPORTS_STAGE
 from ecbench.report.files import refuse_unwritable, write_atomically, write_result_files
 from ecbench.report.formats.names import DEFAULT_FILES, ENDINGS, ReportFormat
 from ecbench.report.formats.step_summary import append_step_summary
@@ -277,7 +278,7 @@ def render_with_time(report: Report, formats: Sequence[ReportFormat]) -> Rendere
     began = time.perf_counter()
     contents = render_files(report, [wanted for wanted in formats if wanted is not ReportFormat.JSON])
     if result.stages_s:
-        stages_s = {**result.stages_s, "reports": time.perf_counter() - began}
+        stages_s = {**result.stages_s, REPORTS_STAGE: time.perf_counter() - began}
         result = msgspec.structs.replace(result, stages_s=stages_s)
     if ReportFormat.JSON in formats:
         contents = {ENDINGS[ReportFormat.JSON]: to_json(result), **contents}

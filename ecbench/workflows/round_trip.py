@@ -18,7 +18,7 @@ from ecbench.transfer.writers import find_writer
 from ecbench.workflows.case_runs import exit_code_for, run_cases, went_wrong
 from ecbench.workflows.leg_notes import with_notes
 from ecbench.workflows.memory import MemoryNeed, refuse_what_does_not_fit
-from ecbench.workflows.scenarios import SWEEP, read_scenario
+from ecbench.workflows.scenarios import SWEEP, read_scenario, refuse_unknown
 from ecbench.workflows.workloads import ALL_WORKLOADS, WORKLOAD_NAMES, WORKLOADS, default_scenarios, workload_of
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def prepare_round_trip(options: RoundTripOptions) -> RoundTrip:
 
 def _load_cases(options: RoundTripOptions) -> list[RoundTripCase]:
     names = options.scenarios or default_scenarios(options.workload, options.model)
+    refuse_unknown(names, WORKLOADS)
     files = [read_scenario(name) for name in names]
     for file in files:
         _refuse_other_workload(file, options.workload)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ecbench
 from ecbench.core.errors import ScenarioError, unknown_name
 from ecbench.core.toml import parse_table, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
 
 _PACKAGE = Path(ecbench.__file__).parent
 SUFFIX = ".toml"
@@ -60,6 +64,26 @@ def shipped_workload(workload: str) -> tuple[str, ...]:
     return tuple(name for name in shipped_names() if read_scenario(name).workload == workload)
 
 
+def refuse_unknown(names_or_paths: Iterable[str], workloads: Collection[str]) -> None:
+    """Refuses names that no shipped scenario has, before anything is read.
+
+    Args:
+        names_or_paths: As the user gave them.
+        workloads: What the command can run; only scenarios of these are offered.
+
+    Raises:
+        EcbenchError: An unknown name; the message lists those that would do.
+    """
+    for name in names_or_paths:
+        if not _is_path(name) and name not in shipped_names():
+            fitting = [shipped for workload in workloads for shipped in shipped_workload(workload)]
+            raise unknown_name("scenario", name, (*sorted(fitting), "a path to a .toml file"))
+
+
+def _is_path(name_or_path: str) -> bool:
+    return "/" in name_or_path or name_or_path.endswith(SUFFIX)
+
+
 def read_scenario(name_or_path: str) -> ScenarioFile:
     """Reads a scenario.
 
@@ -70,7 +94,7 @@ def read_scenario(name_or_path: str) -> ScenarioFile:
         EcbenchError: No shipped scenario has the name; the message lists them.
         ScenarioError: The file cannot be read, or is not TOML.
     """
-    is_path = "/" in name_or_path or name_or_path.endswith(SUFFIX)
+    is_path = _is_path(name_or_path)
     if not is_path and name_or_path not in shipped_names():
         raise unknown_name("scenario", name_or_path, (*shipped_names(), "a path to a .toml file"))
     path = Path(name_or_path) if is_path else shipped_directory() / f"{name_or_path}{SUFFIX}"

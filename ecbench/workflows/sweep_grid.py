@@ -12,7 +12,7 @@ from ecbench.engine.registry import open_device
 from ecbench.measure.rounds import WARM_UP_ROUNDS
 from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.workflows.memory import refuse_what_does_not_fit
-from ecbench.workflows.scenarios import read_scenario
+from ecbench.workflows.scenarios import SWEEP, read_scenario, refuse_unknown
 from ecbench.workflows.sweep_scenario import CONFIRMED_CELLS, SweepPlan, make_cells, plan_sweep
 from ecbench.workflows.sweep_schedule import expected_round_s
 
@@ -96,6 +96,7 @@ def prepare_sweep(options: SweepOptions) -> Sweep:
     Raises:
         EcbenchError: A bad name, axis, scenario or size (exit 2), or nothing in the grid can run here (exit 3).
     """
+    refuse_unknown([options.scenario], [SWEEP])
     plan = plan_sweep(
         read_scenario(options.scenario),
         options.axes,

@@ -49,6 +49,13 @@ def test_a_reader_that_goes_away_is_no_failure():
     assert run.stderr == ""
 
 
+@pytest.mark.parametrize("command", ["list models", "list scenarios", "roundtrip --dry-run --device cpu"])
+def test_a_reader_of_a_table_that_goes_away_is_no_failure(command):
+    pipe = f"{sys.executable} -m ecbench {command} | true; echo ${{PIPESTATUS[0]}}"
+    run = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("0\n", "")
+
+
 def test_a_full_standard_output_is_one_line_and_exit_code_two():
     run = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m ecbench report --schema > /dev/full"],

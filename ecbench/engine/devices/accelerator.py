@@ -230,9 +230,10 @@ def open_accelerator(
     """
     kind = kind_of_torch(torch_type, runtime)
     module = runtime.get_device_module(torch_type)
+    name = torch_type if index is None else f"{torch_type}:{index}"
     if not module.is_available():
         raise UnavailableError(
-            f"device {torch_type!r} is not available: torch {runtime.__version__} says {why_absent(kind, runtime)!r}: "
+            f"device {name!r} is not available: torch {runtime.__version__} says {why_absent(kind, runtime)!r}: "
             f"{kind.mend}"
         )
     count = int(module.device_count())
