@@ -7,7 +7,7 @@ neighbours) are filled in by `ecbench.stats.summary`, also after loading, so a s
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -205,9 +205,3 @@ RoundTripResult = RunResult[CaseResult]
 def to_json(record: Record) -> bytes:
     """Encodes a record as indented JSON that ends with a newline."""
     return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
-
-
-def json_schema(result_type: Any) -> dict[str, Any]:
-    """Builds the JSON Schema (2020-12) of a result type, for example `RoundTripResult`."""
-    schema: dict[str, Any] = msgspec.json.schema(result_type)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

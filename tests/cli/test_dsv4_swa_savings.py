@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from ecbench.cli import dsv4_swa_savings as command
 from ecbench.core.errors import UnavailableError
-from ecbench.core.records import json_schema, to_json
+from ecbench.core.records import to_json
 from ecbench.core.savings_records import SavingsResult
 from ecbench.report.formats.names import ReportFormat
 from ecbench.report.savings_figures import with_savings_figures
+from ecbench.report.schema import results_schema
 from ecbench.workflows import savings
 from ecbench.workflows.savings_copies import CopyBench
 from tests.faults import FaultyEngine
@@ -346,7 +347,7 @@ def test_the_json_holds_to_its_own_schema(run):
     jsonschema = pytest.importorskip("jsonschema")
     document = json.loads(run("--no-measure", "--quiet", "--tokens", 2048, "--json", "-").stdout)
     assert (document["kind"], document["schema_version"]) == ("dsv4-swa-savings", 1)
-    jsonschema.validate(document, json_schema(SavingsResult))
+    jsonschema.validate(document, results_schema())
 
 
 def test_ctrl_c_exits_130_and_keeps_what_was_finished(run, monkeypatch):
@@ -389,7 +390,7 @@ def test_measured_results_hold_to_the_schema_and_come_back_as_they_were(run, tmp
     jsonschema = pytest.importorskip("jsonschema")
     assert run(*SMALL, "--quiet", "--json", "result.json").exit_code == 0
     data = (tmp_path / "result.json").read_bytes()
-    jsonschema.validate(json.loads(data), json_schema(SavingsResult))
+    jsonschema.validate(json.loads(data), results_schema())
     assert to_json(with_savings_figures(msgspec.json.decode(data, type=SavingsResult))) == data
 
 

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 import torch
 
-from ecbench.core.records import RoundTripResult, json_schema
 from ecbench.engine import registry
+from ecbench.report.schema import results_schema
 from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.transfer.writers import WRITERS
 from ecbench.workflows import round_trip
@@ -39,7 +39,7 @@ def test_a_run_prints_a_table_and_writes_json_markdown_and_a_page(ecbench, tiny,
         assert word in result.stdout
     assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md", ".html"}
     document = _document(here)
-    jsonschema.validate(document, json_schema(RoundTripResult))
+    jsonschema.validate(document, results_schema())
     assert document["kind"] == "roundtrip"
     assert document["schema_version"] == 1
     assert document["environment"]["device"] == "cpu"

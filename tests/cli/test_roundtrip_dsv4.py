@@ -6,7 +6,7 @@ import re
 import jsonschema
 import pytest
 
-from ecbench.core.records import RoundTripResult, json_schema
+from ecbench.report.schema import results_schema
 from ecbench.workflows import round_trip
 from tests.faults import FaultyEngine
 from tests.kv_offload.test_scenario import GROUPS
@@ -45,7 +45,7 @@ def test_a_run_prints_what_identifies_it_and_writes_the_schema_s_json(ecbench, s
     for words in (title, "store", "load", "right", "chunks stored by group: swa-a 2", "blocks loaded by group"):
         assert words in result.stdout
     document = _document(here)
-    jsonschema.validate(document, json_schema(RoundTripResult))
+    jsonschema.validate(document, results_schema())
     (case,) = document["cases"]
     assert (case["workload"], case["case_id"]) == ("dsv4", "short/deepseek-v4-flash")
     named = {"model": "deepseek-v4-flash", "tokens": 300, "policy": "vllm-0.33", "retention_interval": 0, "tp": 1}

@@ -18,12 +18,12 @@ import typer
 from typer.testing import CliRunner
 
 from ecbench.cli import sweep as command
-from ecbench.core.records import json_schema
 from ecbench.core.sweep_records import SweepResult
 from ecbench.report import files
 from ecbench.report.axes import varying_axes
 from ecbench.report.descriptions.sweep import describe_sweep
 from ecbench.report.loading import load_result
+from ecbench.report.schema import results_schema
 from ecbench.stats.sweep_model import with_model
 from ecbench.workflows import copy_session, sweep_journal
 from ecbench.workflows.scenarios import SWEEP, shipped_workload
@@ -120,7 +120,7 @@ def test_a_sweep_prints_its_cells_and_writes_its_reports_and_no_journal_is_left(
         assert word in result.stdout
     assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md", ".html"}
     document = _document(here)
-    jsonschema.validate(document, json_schema(SweepResult))
+    jsonschema.validate(document, results_schema())
     assert document["kind"] == "sweep"
     assert document["complete"] is True
     assert document["axes"]["block_size"] == [4096, 7168, 1000]

@@ -7,7 +7,7 @@ import msgspec
 from rich.console import Console
 
 from ecbench.core.comparison_records import ComparisonResult, Reason
-from ecbench.core.records import json_schema, to_json
+from ecbench.core.records import to_json
 from ecbench.report.checks import Outcome
 from ecbench.report.comparison_figures import MAX_DIFFERENCES, details, reason_words, summary
 from ecbench.report.descriptions.verdicts import describe_verdicts, verdict_checks
@@ -15,6 +15,7 @@ from ecbench.report.documents import Tone
 from ecbench.report.formats.comparison_console import print_comparison
 from ecbench.report.formats.comparison_markdown import render_comparison_markdown
 from ecbench.report.formats.document_markdown import render_document_markdown
+from ecbench.report.schema import results_schema
 from ecbench.workflows.comparable import comparable
 from ecbench.workflows.comparison import compare_results
 from ecbench.workflows.timing_rules import TimingRule
@@ -87,7 +88,7 @@ def test_eighty_columns_hold_every_verdict_whole():
 def test_json_matches_its_schema_and_comes_back():
     compared = _comparison()
     data = to_json(compared)
-    jsonschema.validate(msgspec.json.decode(data), json_schema(ComparisonResult))
+    jsonschema.validate(msgspec.json.decode(data), results_schema())
     assert msgspec.json.decode(data, type=ComparisonResult) == compared
 
 

@@ -9,10 +9,11 @@ import pytest
 from rich.console import Console
 
 from ecbench.core.errors import DataError
-from ecbench.core.records import RoundTripResult, json_schema, to_json
+from ecbench.core.records import to_json
 from ecbench.report.formats.console import print_round_trip
 from ecbench.report.formats.markdown import escape, render_markdown, table
 from ecbench.report.loading import load_result, load_round_trip
+from ecbench.report.schema import results_schema
 from tests.golden_files import assert_matches_golden
 from tests.report.samples import sample_result
 
@@ -79,7 +80,7 @@ def test_markdown_cells_cannot_break_the_table():
 
 
 def test_results_fit_the_published_schema_and_wrong_ones_do_not():
-    schema = json_schema(RoundTripResult)
+    schema = results_schema()
     document = json.loads(to_json(sample_result()))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(document, schema)

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from ecbench.core.probe_records import ProbeCase, ProbeResult, Ruling, Unexpected
-from ecbench.core.records import json_schema, to_json
+from ecbench.core.records import to_json
 from ecbench.report.formats.probe_console import print_probe, print_probe_details
 from ecbench.report.formats.probe_markdown import render_probe_markdown
+from ecbench.report.schema import results_schema
 from tests.conftest import GOLDEN
 
 RESULT = msgspec.json.decode((GOLDEN / "probe_result.json").read_bytes(), type=ProbeResult)
@@ -102,4 +103,4 @@ def test_a_result_comes_back_from_json_as_it_was():
 
 def test_the_schema_holds_for_a_result():
     jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.validate(msgspec.json.decode(to_json(RESULT)), json_schema(ProbeResult))
+    jsonschema.validate(msgspec.json.decode(to_json(RESULT)), results_schema())

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from ecbench.core.records import json_schema, to_json
+from ecbench.core.records import to_json
 from ecbench.core.savings_records import LoadProof, NotLoadableBoundary, SavingsCase, SavingsResult, StoredRuns
 from ecbench.report.checks import Outcome
 from ecbench.report.descriptions.savings import describe_savings
@@ -19,6 +19,7 @@ from ecbench.report.plots.saved_by_block_size import draw_saved_by_block_size
 from ecbench.report.plots.stored_chunks import draw_stored_chunks, expand_runs
 from ecbench.report.savings_checks import savings_checks
 from ecbench.report.savings_figures import seconds_saved, whole_copies, with_savings_figures
+from ecbench.report.schema import results_schema
 from tests.conftest import GOLDEN
 from tests.golden_files import assert_matches_golden
 
@@ -150,7 +151,7 @@ def test_more_cases_than_a_plot_holds_are_said():
 def test_a_result_comes_back_from_json_as_it_was_and_its_schema_holds():
     jsonschema = pytest.importorskip("jsonschema")
     assert msgspec.json.decode(to_json(RESULT), type=SavingsResult) == RESULT
-    jsonschema.validate(msgspec.json.decode(to_json(RESULT)), json_schema(SavingsResult))
+    jsonschema.validate(msgspec.json.decode(to_json(RESULT)), results_schema())
 
 
 def test_the_proof_and_every_leg_are_checks():

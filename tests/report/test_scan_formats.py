@@ -8,11 +8,12 @@ import jsonschema
 import msgspec
 import pytest
 
-from ecbench.core.records import Environment, RunResult, json_schema, to_json
+from ecbench.core.records import Environment, RunResult, to_json
 from ecbench.core.scan_records import Finding, ScanCase, ScanResult, ScanRule, Severity, UnparsableFile
 from ecbench.report.formats.sarif import FINGERPRINT, render_sarif
 from ecbench.report.formats.scan_markdown import render_scan_markdown
 from ecbench.report.formats.scan_text import finding_line, render_scan_text
+from ecbench.report.schema import results_schema
 from tests.conftest import GOLDEN
 from tests.golden_files import assert_matches_golden
 
@@ -152,7 +153,7 @@ def test_sarif_reports_files_that_could_not_be_parsed():
 def test_json_comes_back_as_the_same_records_and_follows_the_published_schema():
     encoded = to_json(result())
     assert msgspec.json.decode(encoded, type=ScanResult) == result()
-    jsonschema.validate(json.loads(encoded), json_schema(ScanResult))
+    jsonschema.validate(json.loads(encoded), results_schema())
 
 
 def test_json_has_the_fields_that_others_rely_on():
