@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+VLLM_VENV ?= .venv-vllm
+VLLM_REQUIREMENTS := tests/vllm/requirements.txt
 
-.PHONY: roundtrip test lint types imports unit test-device test-torch scan-quality bench clean
+.PHONY: roundtrip test lint types imports unit test-vllm test-device test-torch scan-quality bench clean
 
 roundtrip: $(VENV)/.installed
 	$(BIN)/ecbench roundtrip
@@ -22,6 +24,11 @@ imports: $(VENV)/.installed-test
 
 unit: $(VENV)/.installed-test
 	$(BIN)/pytest
+
+# The real vLLM 0.32 (2.2 GB, no GPU needed) in an environment of its own: the connectors' conformance and our plan
+# against its scheduler. Any other vLLM: run this line with the interpreter that has it.
+test-vllm: $(VLLM_VENV)/.installed
+	$(VLLM_VENV)/bin/python -m pytest -m vllm tests/vllm
 
 # On a machine with a GPU; with a torch of its own, run the module with that interpreter instead.
 test-device: $(VENV)/.installed-test
@@ -46,5 +53,9 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt tools/make_env.py
 	$(PYTHON) tools/make_env.py $(VENV) --extras test
 	@touch $@ $(VENV)/.installed
 
+$(VLLM_VENV)/.installed: pyproject.toml $(VLLM_REQUIREMENTS) tools/make_env.py
+	$(PYTHON) tools/make_env.py $(VLLM_VENV) --pinned $(VLLM_REQUIREMENTS)
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

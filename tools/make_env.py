@@ -81,8 +81,28 @@ def make_environment(folder: Path, extras: str) -> None:
     constraints = folder / "constraints.txt"
     constraints.write_text(choose_constraints((ROOT / "constraints.txt").read_text(), torch))
     target = f"{ROOT}[{extras}]" if extras else str(ROOT)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, "--constraint", str(constraints), "--editable", target], check=True)
+    _install(folder, "--constraint", str(constraints), "--editable", target)
+
+
+def make_pinned_environment(folder: Path, requirements: Path) -> None:
+    """Creates an environment of exactly the packages that a file lists, with ecbench in it.
+
+    Args:
+        folder: Where it goes.
+        requirements: Every package with its version. What they require is not looked at: vLLM asks for several GB that
+            its connectors never import.
+    """
+    if not (folder / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    _install(folder, "--no-deps", "--requirement", str(requirements))
+    # Building ecbench needs its build backend, which pip fetches for itself.
+    _install(folder, "--no-deps", "--editable", str(ROOT))
+
+
+def _install(folder: Path, *arguments: str) -> None:
+    python = str(folder / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, *arguments], check=True)
 
 
 def main() -> int:
@@ -90,6 +110,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--extras", default="")
+    parser.add_argument("--pinned", type=Path, help="install exactly what this file lists")
     arguments = parser.parse_args()
     if sys.version_info < MIN_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
@@ -97,7 +118,10 @@ def main() -> int:
         return 2
     print(f"setting up {arguments.folder} (the first time, this downloads torch)", file=sys.stderr)
     try:
-        make_environment(arguments.folder, arguments.extras)
+        if arguments.pinned is not None:
+            make_pinned_environment(arguments.folder, arguments.pinned)
+        else:
+            make_environment(arguments.folder, arguments.extras)
     except subprocess.CalledProcessError as error:
         print(f"set-up failed in: {' '.join(map(str, error.cmd))}", file=sys.stderr)
         return 1

