@@ -66,6 +66,8 @@ class CopyPlan:
         return int(self.sizes.sum())
 
     def _refuse_out_of_range(self) -> None:
+        if len(self) == 1 and self._first_fits():
+            return
         # `capacity - offset` cannot wrap where the offset is not negative, `offset + size` could.
         room = np.minimum(self.source_bytes - self.source_offsets, self.destination_bytes - self.destination_offsets)
         # Negative where anything is: an offset, a size, the room, or what a copy leaves of it.
@@ -77,6 +79,16 @@ class CopyPlan:
                 f"to offset {self.destination_offsets[index]} does not fit buffers of {self.source_bytes} and "
                 f"{self.destination_bytes} bytes"
             )
+
+    def _first_fits(self) -> bool:
+        """The check of a plan of one copy, which is most of what an unfragmented region asks for, without arrays."""
+        source, destination, size = (
+            self.source_offsets.item(),
+            self.destination_offsets.item(),
+            self.sizes.item(),
+        )
+        ends_inside = source + size <= self.source_bytes and destination + size <= self.destination_bytes
+        return min(source, destination, size) >= 0 and ends_inside
 
     def _refuse_overlap(self) -> None:
         starts, sizes = self.destination_offsets, self.sizes

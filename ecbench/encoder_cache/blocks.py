@@ -37,9 +37,12 @@ class BlockIds(Sequence[int]):
     Args:
         firsts: First id of each run, int64, shape ``(runs,)``.
         counts: Ids in each run, int64, shape ``(runs,)``, none zero. Runs that continue each other are joined.
+
+    Attributes:
+        slots: Position of each run's first id among all ids, int64, shape ``(runs,)``.
     """
 
-    __slots__ = ("_length", "counts", "firsts")
+    __slots__ = ("_length", "counts", "firsts", "slots")
 
     def __init__(self, firsts: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         if len(firsts) > 1:
@@ -49,11 +52,13 @@ class BlockIds(Sequence[int]):
                 firsts, counts = firsts[starts], np.add.reduceat(counts, starts)
         self.firsts = firsts
         self.counts = counts
-        self._length = int(np.add.reduce(counts))
+        ends = counts.cumsum()
+        self._length = int(ends[-1]) if len(ends) else 0
+        self.slots = ends - counts
 
     @classmethod
-    def of_runs(cls, runs: Sequence[Run]) -> BlockIds:
-        """Takes runs in order."""
+    def of_runs(cls, runs: Sequence[tuple[int, int]]) -> BlockIds:
+        """Takes runs, or pairs of first id and length, in order."""
         table = np.array(runs, dtype=np.int64).reshape(len(runs), 2)
         return cls(table[:, 0], table[:, 1])
 
@@ -70,17 +75,14 @@ class BlockIds(Sequence[int]):
         """Puts ids one after the other; runs that meet are joined."""
         if not parts:
             return cls.of_runs(())
+        if len(parts) == 1:
+            return parts[0]
         return cls(np.concatenate([part.firsts for part in parts]), np.concatenate([part.counts for part in parts]))
 
     @property
     def runs(self) -> list[Run]:
         """The runs in order."""
         return list(map(Run, self.firsts.tolist(), self.counts.tolist()))
-
-    @property
-    def slots(self) -> NDArray[np.int64]:
-        """Position of each run's first id among all ids, int64, shape ``(runs,)``."""
-        return self.counts.cumsum() - self.counts
 
     def __len__(self) -> int:
         return self._length
@@ -156,8 +158,11 @@ def coalesce(block_ids: Iterable[int], block_size_bytes: int, total_bytes: int) 
 
 def coalesced_copies(block_ids: BlockIds, block_size_bytes: int, total_bytes: int) -> BlockCopies:
     """`coalesce` as columns: one copy per run."""
-    _refuse_oversized(len(block_ids), block_size_bytes, total_bytes)
+    blocks = len(block_ids)
+    _refuse_oversized(blocks, block_size_bytes, total_bytes)
     slots = block_ids.slots
+    if total_bytes == blocks * block_size_bytes:
+        return BlockCopies(slots, block_ids.firsts, block_ids.counts * block_size_bytes)
     needed = int(slots.searchsorted(-(-total_bytes // block_size_bytes)))
     sizes = block_ids.counts[:needed] * block_size_bytes
     if needed:

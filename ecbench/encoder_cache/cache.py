@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from ecbench.core.errors import EcbenchError
-from ecbench.encoder_cache.blocks import BlockIds, Run
+from ecbench.encoder_cache.blocks import BlockIds
 
 
 class _State(Enum):
@@ -36,7 +36,8 @@ class _FreeStack:
     """
 
     def __init__(self, num_blocks: int) -> None:
-        self._runs = [Run(0, num_blocks)] if num_blocks else []
+        # Plain pairs (first id, length): a fragmented region pops dozens of them for one entry.
+        self._runs = [(0, num_blocks)] if num_blocks else []
         self.count = num_blocks
 
     def pop(self, wanted: int) -> BlockIds:
@@ -44,23 +45,25 @@ class _FreeStack:
         self.count -= wanted
         taken = []
         while wanted:
-            top = self._runs.pop()
-            part = min(top.length, wanted)
-            if part < top.length:
-                self._runs.append(Run(top.first, top.length - part))
-            taken.append(Run(top.end - part, part))
-            wanted -= part
-        return BlockIds.of_runs(sorted(taken))
+            first, length = self._runs.pop()
+            if length > wanted:
+                length -= wanted
+                self._runs.append((first, length))
+                first, length = first + length, wanted
+            taken.append((first, length))
+            wanted -= length
+        taken.sort()
+        return BlockIds.of_runs(taken)
 
     def push(self, block_ids: BlockIds) -> None:
         """Puts ids on top, the highest last."""
         self.count += len(block_ids)
-        for run in block_ids.runs:
-            if self._runs and self._runs[-1].end == run.first:
-                below = self._runs.pop()
-                self._runs.append(Run(below.first, below.length + run.length))
+        for first, length in zip(block_ids.firsts.tolist(), block_ids.counts.tolist(), strict=True):
+            below, below_length = self._runs[-1] if self._runs else (0, -1)
+            if below + below_length == first:
+                self._runs[-1] = (below, below_length + length)
             else:
-                self._runs.append(run)
+                self._runs.append((first, length))
 
 
 class EmbeddingCache:
