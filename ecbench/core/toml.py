@@ -19,6 +19,7 @@ _KEY_LINE = r"^\s*(?:[\w\"'.-]+\.)?[\"']?{key}[\"']?\s*(?:[.=\]])|[\[{{,]\s*[\"'
 _UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]*)`")
 _PATH = re.compile(r" - at `(?P<path>[^`]*)`")
 _PATH_KEY = re.compile(r"\.([^.\[\]]+)")
+_PATH_ENTRY = re.compile(r"^\$\.([^.\[\]]+)\[(\d+)\]")
 MAX_FILE_BYTES = 1 << 20
 """No scenario or model file comes near; a larger file is a mistake."""
 
@@ -84,8 +85,9 @@ def _place(message: str, text: str) -> str:
     unknown = _UNKNOWN_FIELD.search(message)
     path = _PATH.search(message)
     keys = ([unknown["key"]] if unknown else []) + (_PATH_KEY.findall(path["path"])[::-1] if path else [])
+    entry = _PATH_ENTRY.match(path["path"]) if path else None
     for key in keys:
-        line = line_of_key(text, key)
+        line = line_in_entry(text, entry[1], int(entry[2]), key) if entry else line_of_key(text, key)
         if line is not None:
             return f", line {line}, key {key!r}"
     return ""
@@ -95,6 +97,23 @@ def line_of_key(text: str, key: str) -> int | None:
     """The first line that sets a key, counted from 1."""
     pattern = re.compile(_KEY_LINE.format(key=re.escape(key)))
     return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.search(line)), None)
+
+
+def line_in_entry(text: str, table: str, number: int, key: str) -> int | None:
+    """The line that sets a key in one entry of an array of tables, counted from 1.
+
+    Args:
+        text: The file's text.
+        table: Name of the array, written as ``[[table]]``; where it is not, the first line with the key is taken.
+        number: Of the entry, from 0.
+        key: The key; the array's own name stands for the entry's first line.
+    """
+    header = re.compile(rf"\s*\[\[\s*{re.escape(table)}\s*\]\]")
+    lines = text.splitlines()
+    starts = [index for index, line in enumerate(lines) if header.match(line)]
+    start = starts[number] if number < len(starts) else 0
+    line = line_of_key("\n".join(lines[start:]), key)
+    return None if line is None else start + line
 
 
 def _readable(message: str) -> str:

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """How a check ended, in the words of JUnit."""
+    """How a check ended. JUnit knows the first four; the others are skipped there, which fails nothing either."""
 
     PASSED = "passed"
     FAILED = "failed"
     ERROR = "error"
     SKIPPED = "skipped"
+    INCONCLUSIVE = "inconclusive"
+    """The data cannot tell."""
+    LATENT = "latent"
+    """Wrong, and without effect where it stands today."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,12 @@ class CheckLine:
     details: str = ""
     """What else a reader may want, whatever the outcome."""
     seconds: float = 0.0
+    path: str | None = None
+    """The source file it is about, as the command was given it."""
+    line: int | None = None
+    """From 1."""
+    column: int | None = None
+    """From 1."""
 
 
 _LEG_OUTCOMES = {
@@ -106,20 +116,31 @@ def _convention_check(case: ProbeCase, convention: ConventionRuling) -> CheckLin
 
 
 def scan_checks(case: ScanCase) -> list[CheckLine]:
-    """A check per finding, and one that passes where there is none; latent findings are skipped, not failed."""
+    """A check per finding, and one that passes where there is none; latent findings do not fail."""
     lines = [
         CheckLine(
             group=finding.path,
             name=f"{finding.rule} line {finding.line}",
-            outcome=Outcome.SKIPPED if finding.severity is Severity.LATENT else Outcome.FAILED,
+            outcome=Outcome.LATENT if finding.severity is Severity.LATENT else Outcome.FAILED,
             message=finding_line(finding),
             label=finding.severity.value,
             details=f"why: {finding.why}\nmend: {finding.mend}",
+            path=finding.path,
+            line=finding.line,
+            column=finding.column,
         )
         for finding in case.findings
     ]
     lines += [
-        CheckLine(entry.path, f"parse line {entry.line or 1}", Outcome.ERROR, entry.reason, "not parsed")
+        CheckLine(
+            group=entry.path,
+            name=f"parse line {entry.line or 1}",
+            outcome=Outcome.ERROR,
+            message=entry.reason,
+            label="not parsed",
+            path=entry.path,
+            line=entry.line,
+        )
         for entry in case.unparsable
     ]
     return lines or [CheckLine(case.case_id, "no finding", Outcome.PASSED)]

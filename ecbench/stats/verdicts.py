@@ -83,6 +83,20 @@ class SequentialJudge:
         over = self._looks_taken == len(self._schedule.rounds) or (self._looks_taken and self._decisions.settled.all())
         return None if over else self._schedule.rounds[self._looks_taken]
 
+    def cut_short(self, rounds: int) -> None:
+        """Plans the next look after so many pairs, because there will be no more.
+
+        Error is spent by the share of the data, so a look that comes early takes only what it is due. It is a fair one
+        where the verdicts had no part in the decision to stop: an interruption, a lost device.
+
+        Raises:
+            EcbenchError: Not more pairs than at the last look, or more than the budget.
+        """
+        taken, budget = self._schedule.rounds[: self._looks_taken], self._schedule.rounds[-1]
+        if rounds > budget:
+            raise EcbenchError(f"a look after {rounds} pairs: the budget is {budget}")
+        self._schedule = LookSchedule((*taken, *sorted({rounds, budget})))
+
     def look(self, observations: Sequence[Observations]) -> list[TimeComparison]:
         """Judges all legs on all data so far.
 

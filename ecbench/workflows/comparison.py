@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -26,11 +27,15 @@ from ecbench.workflows.comparable import ExactFigure
 from ecbench.workflows.timing_rules import rule_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ecbench.core.records import Param
+    from ecbench.stats.pairing import Observations
     from ecbench.workflows.comparable import ComparableLeg, ComparableResult
     from ecbench.workflows.timing_rules import TimingRule
+
+TimesJudge = Callable[[Sequence[LegQuestion], "Sequence[Observations]"], list[TimeComparison]]
+"""Answers all questions about times at once; `judge` takes one look at them."""
 
 
 def compare_results(
@@ -41,6 +46,7 @@ def compare_results(
     rules: Sequence[TimingRule],
     under_test: Sequence[str],
     settings: Mapping[str, Param],
+    judge_times: TimesJudge = judge,
 ) -> ComparisonResult:
     """Compares two results.
 
@@ -51,6 +57,7 @@ def compare_results(
         rules: Which times are compared; the first that names a case counts.
         under_test: What is meant to differ between the environments.
         settings: Kept in the result.
+        judge_times: Judges the times of all legs.
 
     Raises:
         DataError: Results of two kinds, a case with two workloads, no case in both, or a statistic that failed.
@@ -60,7 +67,7 @@ def compare_results(
     differences = environment_differences(base.environment, new.environment, under_test)
     questions = _Questions(rules, times_refusal(differences), interleaved=_interleaved(base, new))
     drafts = [_draft_case(pair, questions) for pair in match_cases(base.cases, new.cases)]
-    times = questions.answers()
+    times = questions.answers(judge_times)
     cases = [draft.finished(times) for draft in drafts]
     ratios = [leg.times.ratio for case in cases for leg in case.legs if leg.times and leg.times.ratio]
     return ComparisonResult(
@@ -89,7 +96,7 @@ def _notes(base: ComparableResult, new: ComparableResult, differences: list[Envi
     refusal = times_refusal(differences)
     notes = [f"Times are {refusal}. Exact figures are compared."] if refusal else []
     interrupted = [name for name, result in (("base", base), ("new", new)) if not result.complete]
-    return notes + [f"The {name} result was interrupted: cases are missing from it." for name in interrupted]
+    return notes + [f"The {name} result was interrupted: cases or rounds are missing from it." for name in interrupted]
 
 
 class _Questions:
@@ -105,12 +112,12 @@ class _Questions:
         self._asked.append((question, base, new))
         return len(self._asked) - 1
 
-    def answers(self) -> list[TimeComparison]:
+    def answers(self, judge_times: TimesJudge) -> list[TimeComparison]:
         observations = [
             observe(base.samples, new.samples, question.metric, interleaved=self._interleaved)
             for question, base, new in self._asked
         ]
-        return judge([question for question, _, _ in self._asked], observations)
+        return judge_times([question for question, _, _ in self._asked], observations)
 
 
 @dataclass

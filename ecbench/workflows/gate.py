@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ecbench.core.comparison_records import ComparisonResult, LegComparison, Reason, Verdict
 from ecbench.core.errors import EcbenchError, ExitCode
@@ -11,6 +13,7 @@ from ecbench.core.records import LegStatus, RoundTripResult, to_json
 from ecbench.measure.rounds import WARM_UP_ROUNDS
 from ecbench.report.files import refuse_unwritable, write_atomically
 from ecbench.report.loading import load_round_trip
+from ecbench.workflows.baseline_cases import options_for
 from ecbench.workflows.comparable import comparable
 from ecbench.workflows.comparison import compare_results
 from ecbench.workflows.process_rounds import merge_processes, run_in_fresh_process
@@ -75,9 +78,11 @@ def prepare_gate(options: GateOptions) -> Gate:
     Raises:
         EcbenchError: A bad name, scenario, size or configuration (exit 2), something that is not available here
             (exit 3), or a baseline that cannot be read (exit 4).
+        ScenarioError: No scenario is named, and it does not follow from the baseline which ones it is of.
     """
     config = read_gate_config(options.config) if options.config is not None else GateConfig()
     baseline = load_round_trip(options.baseline)
+    options = replace(options, round_trip=options_for(baseline, str(options.baseline), options.round_trip))
     round_trip = prepare_round_trip(options.round_trip)
     asked, known = ([case.case_id for case in round_trip.cases], [case.case_id for case in baseline.cases])
     config.refuse_idle_globs({*asked, *known})
@@ -106,19 +111,27 @@ def processes_of(result: RoundTripResult) -> int:
 def run_processes(gate: Gate, clock: StageClock, report_round: RoundReport) -> RoundTripResult:
     """Runs the round trips: one process round here, several in fresh processes.
 
+    Returns:
+        The run; where Ctrl-C ended it, it is incomplete and holds the process rounds that were finished.
+
     Raises:
         EcbenchError: A process round failed.
-        KeyboardInterrupt: One was interrupted.
+        KeyboardInterrupt: The first one was interrupted.
     """
     if gate.processes == 1:
         return run_round_trip(gate.round_trip, clock, report_round)
     rounds = max(case.scenario.rounds for case in gate.round_trip.cases) + WARM_UP_ROUNDS
-    results = []
-    for process in range(gate.processes):
-        report_round(f"process {process + 1} of {gate.processes}", 1, rounds)
-        results.append(run_in_fresh_process(gate.options.round_trip))
-        if round_trip_exit_code(results[-1]) is not ExitCode.OK:
-            break
+    results: list[RoundTripResult] = []
+    try:
+        for process in range(gate.processes):
+            report_round(f"process {process + 1} of {gate.processes}", 1, rounds)
+            results.append(run_in_fresh_process(gate.options.round_trip))
+            if round_trip_exit_code(results[-1]) is not ExitCode.OK:
+                break
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        return msgspec.structs.replace(merge_processes(results), complete=False)
     return merge_processes(results)
 
 
@@ -130,7 +143,7 @@ def judge_run(gate: Gate, run: RoundTripResult) -> ComparisonResult:
     """
     assert gate.baseline is not None
     options = gate.options
-    return compare_results(
+    compared = compare_results(
         comparable(gate.baseline),
         comparable(run),
         kind=KIND,
@@ -143,6 +156,7 @@ def judge_run(gate: Gate, run: RoundTripResult) -> ComparisonResult:
             "strict": options.strict,
         },
     )
+    return msgspec.structs.replace(compared, ended_by=run.ended_by)
 
 
 def write_baseline(gate: Gate, run: RoundTripResult) -> None:
@@ -170,24 +184,32 @@ class _NoBaselineError(EcbenchError):
 
 
 def exit_code_of(gate: Gate, result: ComparisonResult) -> ExitCode:
-    """The exit code that a gate's comparison calls for."""
-    codes = {_leg_exit_code(leg, case.case_id, gate) for case in result.cases for leg in case.legs}
-    return next(
-        (code for code in (ExitCode.CHECK_FAILED, ExitCode.INCONCLUSIVE) if code in codes),
-        ExitCode.OK,
-    )
+    """The exit code a gate's comparison calls for."""
+    return exit_code_for_verdicts(result, gate.config, strict=gate.options.strict)
 
 
-def _leg_exit_code(leg: LegComparison, case_id: str, gate: Gate) -> ExitCode:
+def exit_code_for_verdicts(result: ComparisonResult, config: GateConfig, *, strict: bool) -> ExitCode:
+    """The exit code that verdicts call for.
+
+    Args:
+        result: A comparison.
+        config: Says what to do where times are inconclusive.
+        strict: Exit 5 where something is inconclusive.
+    """
+    codes = {_leg_exit_code(leg, case.case_id, config, strict=strict) for case in result.cases for leg in case.legs}
+    return next((code for code in (ExitCode.CHECK_FAILED, ExitCode.INCONCLUSIVE) if code in codes), ExitCode.OK)
+
+
+def _leg_exit_code(leg: LegComparison, case_id: str, config: GateConfig, *, strict: bool) -> ExitCode:
     if leg.verdict is Verdict.REGRESSED:
         return ExitCode.CHECK_FAILED
     if leg.verdict is not Verdict.INCONCLUSIVE:
         return ExitCode.OK
-    rule = rule_for(case_id, gate.config.timing)
+    rule = rule_for(case_id, config.timing)
     policy = rule.on_inconclusive if rule is not None else OnInconclusive.WARN
     # A baseline of another machine has exact gates only: no policy on times turns that into a failure.
     if policy is OnInconclusive.FAIL and leg.reason is not Reason.TIMES_NOT_COMPARABLE:
         return ExitCode.CHECK_FAILED
     if policy is OnInconclusive.IGNORE and leg.times is not None:
         return ExitCode.OK
-    return ExitCode.INCONCLUSIVE if gate.options.strict else ExitCode.OK
+    return ExitCode.INCONCLUSIVE if strict else ExitCode.OK

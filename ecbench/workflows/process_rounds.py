@@ -6,6 +6,7 @@ only rounds of several processes tell how much two runs differ by chance.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from ecbench.core.records import LegStatus
 from ecbench.measure.verification import combine_rounds
 from ecbench.report.loading import load_round_trip
 from ecbench.stats.summary import with_figures
+from ecbench.targets.registry import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 THIS_INSTALLATION = (sys.executable, "-m", "ecbench")
 """The command of the ecbench that runs."""
+_MADE_FOR_A_STEP = frozenset({"GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"})
+"""Variables that make a command report to the CI step it runs in: only the whole does, not each of its processes."""
 _STATUS_ORDER = (LegStatus.PASSED, LegStatus.SKIPPED, LegStatus.ERROR, LegStatus.FAILED)
 
 
@@ -46,15 +50,45 @@ def run_in_fresh_process(options: RoundTripOptions, command: Sequence[str] = THI
     with tempfile.TemporaryDirectory(prefix="ecbench-process-") as folder:
         result_path = Path(folder) / "result.json"
         arguments = [*command, *arguments_of(options), "--json", str(result_path), "--out", folder, "--quiet"]
-        try:
-            finished = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
-        except OSError as error:
-            raise UnavailableError(
-                f"{command[0]}: cannot be started ({error.strerror}): name an interpreter that has ecbench"
-            ) from error
+        finished = _finish(arguments)
         if finished.returncode not in {ExitCode.OK, ExitCode.CHECK_FAILED} or not result_path.exists():
             raise _failure(finished)
-        return load_round_trip(result_path)
+        try:
+            return load_round_trip(result_path)
+        except DataError as error:
+            # The file is gone when this is read.
+            raise DataError(f"the result of a process round: {str(error).removeprefix(f'{result_path}: ')}") from error
+
+
+def ask_version(command: Sequence[str]) -> str:
+    """Asks an ecbench for its version.
+
+    Args:
+        command: Starts an ecbench, of this or another installation.
+
+    Returns:
+        What it calls itself, such as ``0.1.0``.
+
+    Raises:
+        UnavailableError: The command cannot be started, or is no ecbench.
+    """
+    finished = _finish([*command, "--version"])
+    name, _, version = finished.stdout.strip().partition(" ")
+    if finished.returncode != ExitCode.OK or name != "ecbench" or "\n" in version:
+        raise UnavailableError(f"is no ecbench ({_last_words(finished)}): name an interpreter or a venv that has it")
+    return version
+
+
+def _finish(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in _MADE_FOR_A_STEP}
+    try:
+        return subprocess.run(  # noqa: S603 - a command that the user named, or our own
+            arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=environment
+        )
+    except OSError as error:
+        raise UnavailableError(
+            f"{arguments[0]}: cannot be started ({error.strerror}): name an interpreter that has ecbench"
+        ) from error
 
 
 def arguments_of(options: RoundTripOptions) -> list[str]:
@@ -63,6 +97,8 @@ def arguments_of(options: RoundTripOptions) -> list[str]:
     arguments += ["--engine", options.engine, "--writer", options.writer, "--seed", str(options.seed)]
     arguments.append("--pinned" if options.host_memory is HostMemoryKind.PINNED else "--pageable")
     for name, value in (
+        # The reference is not named: an older ecbench has nothing else, and does not know the option.
+        ("--target", options.target if options.target != REFERENCE else None),
         ("--model", options.model),
         ("--rounds", options.rounds),
         ("--memory-limit", options.memory_limit_bytes),
@@ -77,13 +113,16 @@ def arguments_of(options: RoundTripOptions) -> list[str]:
 def _failure(finished: subprocess.CompletedProcess[str]) -> BaseException:
     if finished.returncode == ExitCode.INTERRUPTED:
         return KeyboardInterrupt()
-    lines = [line.removeprefix("ecbench: ") for line in finished.stderr.splitlines() if line.strip()]
-    said = lines[-1] if lines else f"it ended with {finished.returncode} and said nothing"
     errors: dict[int, type[EcbenchError]] = {
         ExitCode.USAGE: EcbenchError,
         ExitCode.UNAVAILABLE: UnavailableError,
     }
-    return errors.get(finished.returncode, DataError)(f"a process round failed: {said}")
+    return errors.get(finished.returncode, DataError)(f"a process round failed: {_last_words(finished)}")
+
+
+def _last_words(finished: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.removeprefix("ecbench: ") for line in finished.stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else f"it ended with {finished.returncode} and said nothing"
 
 
 def merge_processes(results: Sequence[RoundTripResult]) -> RoundTripResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -12,7 +11,7 @@ import msgspec
 
 from ecbench.core.errors import EcbenchError, ScenarioError, unknown_name
 from ecbench.core.shares import parse_share
-from ecbench.core.toml import convert_table, line_of_key, parse_table, read_text
+from ecbench.core.toml import convert_table, line_in_entry, line_of_key, parse_table, read_text
 from ecbench.stats.pairing import DEFAULT_METRIC, METRICS
 from ecbench.stats.verdicts import DEFAULT_THRESHOLD
 from ecbench.workflows.comparability import UNDER_TEST_NAMES
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_RULES = 1000
 _UNDER_TEST = "under_test"
-_RULE_START = re.compile(r"\s*\[\[\s*timing\s*\]\]")
+_TIMING = "timing"
 
 
 class OnInconclusive(StrEnum):
@@ -117,18 +116,13 @@ def read_gate_config(path: Path) -> GateConfig:
         for entry in table.timing:
             rules.append(_rule(entry))  # noqa: PERF401 - how far it came tells where the bad value is
     except _BadValueError as error:
-        line = line_of_key(text, error.key) if error.key == _UNDER_TEST else _line_in_rule(text, len(rules), error.key)
+        line = (
+            line_of_key(text, error.key)
+            if error.key == _UNDER_TEST
+            else line_in_entry(text, _TIMING, len(rules), error.key)
+        )
         raise ScenarioError(f"{where}, line {line}, key {error.key!r}: {error}") from error
     return GateConfig(tuple(rules), tuple(under_test), where)
-
-
-def _line_in_rule(text: str, number: int, key: str) -> int | None:
-    """Line of a key in the rule of a number; of the first such key where rules are not written as ``[[timing]]``."""
-    lines = text.splitlines()
-    starts = [index for index, line in enumerate(lines) if _RULE_START.match(line)]
-    start = starts[number] if number < len(starts) else 0
-    line = line_of_key("\n".join(lines[start:]), key)
-    return None if line is None else start + line
 
 
 class _BadValueError(EcbenchError):

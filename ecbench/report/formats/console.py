@@ -18,6 +18,7 @@ from ecbench.report.figures import (
     summary,
     warnings,
 )
+from ecbench.report.target_figures import PARTS, TARGET_COLUMNS, TARGET_HEADING, TARGET_LEAD, target_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +43,7 @@ def print_round_trip(result: RoundTripResult, console: Console) -> None:
         console.print(Text(warning, style="bold yellow"))
     for case in result.cases:
         _print_case(case, result, console)
+    _print_targets(target_rows(result), console)
     console.print()
     console.print(Text(summary(result), style="bold"))
     console.print(Text(stage_line(result), style="dim"))
@@ -60,6 +62,19 @@ def _print_case(case: CaseResult, result: RoundTripResult, console: Console) -> 
     console.print(table)
     for remark in remarks(case, result):
         console.print(Text(f"note: {remark}"))
+
+
+def _print_targets(rows: list[tuple[str, ...]], console: Console) -> None:
+    if not rows:
+        return
+    console.print()
+    console.print(Text.assemble((TARGET_HEADING, "bold"), ": ", TARGET_LEAD))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in TARGET_COLUMNS:
+        table.add_column(column, justify="right" if column in PARTS else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
 
 
 def print_memory_needs(rows: list[tuple[str, str, str, str]], console: Console) -> None:

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from ecbench.report.kinds import AnyResult
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_MARKS = {Outcome.FAILED: Failure, Outcome.ERROR: Error, Outcome.SKIPPED: Skipped}
+_MARKS = {
+    Outcome.FAILED: Failure,
+    Outcome.ERROR: Error,
+    Outcome.SKIPPED: Skipped,
+    Outcome.INCONCLUSIVE: Skipped,
+    Outcome.LATENT: Skipped,
+}
 
 
 def render_junit(results: Sequence[AnyResult]) -> str:

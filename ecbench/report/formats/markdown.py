@@ -14,6 +14,7 @@ from ecbench.report.figures import (
     summary,
     warnings,
 )
+from ecbench.report.target_figures import TARGET_COLUMNS, TARGET_HEADING, TARGET_LEAD, target_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +29,9 @@ def render_markdown(result: RoundTripResult) -> str:
         lines += [f"> **{escape(warning)}**", ""]
     for case in result.cases:
         lines += _case_lines(case, result)
+    rows = target_rows(result)
+    if rows:
+        lines += [f"## {TARGET_HEADING}", "", TARGET_LEAD, "", *table(TARGET_COLUMNS, rows)]
     lines += [f"**{escape(summary(result))}**", "", escape(stage_line(result)), ""]
     return "\n".join(lines)
 
