@@ -20,7 +20,8 @@ from scipy.stats import mannwhitneyu
 from ecbench.core.comparison_records import Pairing
 from ecbench.stats.alpha_spending import LookSchedule
 from ecbench.stats.decisions import Decisions, decide
-from ecbench.stats.log_ratio import RatioTest, paired_test, unpaired_test
+from ecbench.stats.error_rates import run_gates
+from ecbench.stats.log_ratio import RatioTest, unpaired_test
 from ecbench.stats.pairing import Side, abba_order
 from ecbench.stats.verdicts import DEFAULT_THRESHOLD, widened
 
@@ -65,7 +66,7 @@ class Tally:
     undecided_gates: int = 0
     pairs_run: int = 0
 
-    def add(self, decisions: Decisions, pairs_run: int) -> None:
+    def add(self, decisions: Decisions, pairs_run: NDArray[np.int64]) -> None:
         """Counts some more gates."""
         self.gates += len(decisions.slower)
         self.cases += decisions.slower.size
@@ -73,7 +74,7 @@ class Tally:
         self.found += int(decisions.slower[:, 0].sum())
         self.undecided += int(decisions.inconclusive.sum())
         self.undecided_gates += int(decisions.inconclusive.any(axis=-1).sum())
-        self.pairs_run += pairs_run
+        self.pairs_run += int(pairs_run.sum())
 
 
 def drift(draw: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -103,34 +104,6 @@ def paired_rounds(
     return rounds_of(draw, base), rounds_of(draw, new)
 
 
-def run_gates(base: NDArray[np.float64], new: NDArray[np.float64], schedule: LookSchedule) -> tuple[Decisions, int]:
-    """Gates that stop when all of their cases are settled.
-
-    Args:
-        base: Medians, shape (gates, cases, pairs).
-        new: Same shape.
-        schedule: Looks.
-
-    Returns:
-        Decisions and the pairs that were run, over all gates.
-    """
-    decisions = Decisions.none(base.shape[:-1])
-    running = np.ones(len(base), np.bool_)
-    pairs_run = 0
-    for look, pairs in enumerate(schedule.rounds):
-        pairs_run += int(running.sum()) * (pairs - (schedule.rounds[look - 1] if look else 0))
-        test = paired_test(base[..., :pairs], new[..., :pairs], DEFAULT_THRESHOLD)
-        after = decide(test, decisions, schedule, look)
-        decisions = Decisions(
-            **{
-                name: np.where(running[:, None], getattr(after, name), getattr(decisions, name))
-                for name in Decisions.__dataclass_fields__
-            }
-        )
-        running &= ~decisions.settled.all(axis=-1)
-    return decisions, pairs_run
-
-
 SLOWDOWNS = {"none": (0.0, 0.0), "10%": (0.10, 0.0), "20%": (0.20, 0.0), "5%": (0.05, 0.0), "all 5%": (0.05, 0.05)}
 """Slowdown of the first case and of the others, by name."""
 
@@ -144,7 +117,7 @@ def simulate(cases: int, pairs: int, gates: int, seed: int) -> dict[tuple[str, t
         for (name, looks), tally in tallies.items():
             first, others = SLOWDOWNS[name]
             shift = np.log1p([first] + [others] * (cases - 1))[:, None]
-            tally.add(*run_gates(base, new + shift, LookSchedule(looks)))
+            tally.add(*run_gates(base, new + shift, LookSchedule(looks), DEFAULT_THRESHOLD))
     return tallies
 
 
@@ -210,7 +183,7 @@ def print_simpler(gates: int, seed: int) -> None:
             new += np.log1p(slowdown)
             low, high = np.median(base, axis=-1), np.median(new, axis=-1)
             limit = np.log1p(DEFAULT_THRESHOLD)
-            paired, _ = run_gates(low[:, None], high[:, None], LookSchedule((pairs,)))
+            paired, _ = run_gates(low[:, None], high[:, None], LookSchedule((pairs,)), DEFAULT_THRESHOLD)
             first = np.mean(high[:, 0] - low[:, 0] > limit)
             pooled = np.mean(_pooled_median(new) - _pooled_median(base) > limit)
             ranked = [side[:U_TEST_GATES].reshape(-1, pairs * ITERATIONS) for side in (new, base)]

@@ -15,6 +15,7 @@ from ecbench.engine.copy_engines.per_copy import PerCopyEngine
 from ecbench.engine.copy_engines.staged import StagedEngine
 from ecbench.engine.devices.accelerator_kinds import CUDA, XPU
 from ecbench.measure.stages import StageClock
+from ecbench.targets.reference_target import ReferenceTarget
 from ecbench.transfer.writers import find_writer
 from ecbench.workflows.encoder_cache_case import load_case, memory_need
 from ecbench.workflows.memory import refuse_what_does_not_fit
@@ -42,8 +43,9 @@ def cases(count, options):
 def prepared(device, engine, count=1, host_memory=HostMemoryKind.PINNED):
     options = RoundTripOptions(device=device.name, engine=engine.name, host_memory=host_memory)
     wanted = cases(count, options)
-    needs = [memory_need(case, device) for case in wanted]
-    return RoundTrip(options, device, engine, find_writer("numpy-batch"), wanted, needs)
+    target = ReferenceTarget(engine, find_writer("numpy-batch"), engine.name)
+    needs = [memory_need(case, device, target) for case in wanted]
+    return RoundTrip(options, device, [target], wanted, needs)
 
 
 def run(device, engine, count=1, report=lambda *_: None, **options):
@@ -147,7 +149,8 @@ def test_an_error_that_is_not_the_device_s_is_not_hidden():
 
 def test_a_case_that_the_device_cannot_hold_is_refused_before_it_runs():
     device = fake_device(Order.LATE, capacity_bytes=1 << 19)
-    needs = [memory_need(case, device) for case in cases(1, RoundTripOptions())]
+    target = ReferenceTarget(PerCopyEngine(), find_writer("numpy-batch"), "per-copy")
+    needs = [memory_need(case, device, target) for case in cases(1, RoundTripOptions())]
     refuse_what_does_not_fit(needs, None, 1 << 40, device_free_bytes=1 << 30)
     with pytest.raises(DoesNotFitError, match=r"the device's free memory, 512 KiB: use fewer or smaller"):
         refuse_what_does_not_fit(needs, None, 1 << 40, device.free_bytes())

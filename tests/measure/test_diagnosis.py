@@ -10,16 +10,18 @@ import pytest
 from ecbench.core.copy_plan import CopyPlan
 from ecbench.core.descriptors import Direction
 from ecbench.core.records import Fault
+from ecbench.engine.copy_engines.faulty import FaultyEngine
 from ecbench.engine.copy_engines.host import GatherEngine, MemmoveEngine
 from ecbench.measure.content import POISON_BYTE, content_bytes, round_key
 from ecbench.measure.diagnosis import diagnose
+from ecbench.measure.fault_injection import inject
 from ecbench.measure.memory import HostMemory
 from ecbench.measure.verification import combine_rounds, verify_round
 from ecbench.transfer.addresses import address_of
 from ecbench.transfer.queue import TransferQueue
 from ecbench.transfer.writers import find_writer
 from tests.conftest import random_plan
-from tests.faults import FaultyEngine, Injection, expected_fault
+from tests.faults import expected_fault
 
 PLANS = 2_000
 KEY = round_key(0, "now")
@@ -50,17 +52,21 @@ def _plans(draw):
 @pytest.mark.parametrize("fault", list(Fault))
 def test_every_injection_that_changes_a_byte_is_found_and_named(cpu, fault):
     draw = np.random.default_rng(list(Fault).index(fault))
-    injection = Injection(draw, KEY, EARLIER)
+
+    def spoil(memory):
+        earlier = EARLIER[draw.integers(len(EARLIER))]
+        inject(fault, memory, draw, content_bytes(earlier, 0, len(memory.source)))
+
     named = Counter()
     for plan in _plans(draw):
-        verdict, source, destination = _run(cpu, FaultyEngine(getattr(injection, fault.value)), plan)
+        verdict, source, destination = _run(cpu, FaultyEngine(MemmoveEngine(), cpu, spoil), plan)
         expected = expected_fault(plan, source, destination, KEY, EARLIER)
         assert verdict.fault is expected
         assert verdict.ok is (expected is None)
         named[verdict.fault] += 1
-    # Some injections change nothing (no room outside, no second block of that size), and a few are by the rules
-    # something else (a tear after a prefix is a truncation). Most are what they were meant to be.
-    assert named[fault] > PLANS / 4
+    # Some plans have no second block of a size to swap with, or no byte beside their blocks; a tear of one word is by
+    # the rules something else. Most are what they were meant to be.
+    assert named[fault] > PLANS / 3
     assert named.most_common(1)[0][0] in {fault, None}
 
 

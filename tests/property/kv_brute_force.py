@@ -44,8 +44,8 @@ def _upper_after(group: GroupPlan, upper: int, length: int, shared: int, verifie
     upper = min(upper, keys * chunk)
     if upper < chunk:
         return 0
-    query = min(upper + chunk, keys * chunk) if eagle and layout.window_chunks is not None else upper
-    found = _found(group, min(ceil_div(query, chunk), keys), shared, query, eagle)
+    query = min(upper + chunk, keys * chunk) if eagle else upper
+    found = _found(group, min(ceil_div(query, chunk), keys), shared, upper, eagle)
     if found and eagle:
         found -= 1
         verified.add(group.name)
@@ -53,7 +53,7 @@ def _upper_after(group: GroupPlan, upper: int, length: int, shared: int, verifie
     return 0 if upper < chunk else upper
 
 
-def _found(group: GroupPlan, keys: int, shared: int, end: int, eagle: bool) -> int:
+def _found(group: GroupPlan, keys: int, shared: int, upper: int, eagle: bool) -> int:
     layout = group.layout
     chunk = layout.tokens_per_chunk
 
@@ -65,7 +65,9 @@ def _found(group: GroupPlan, keys: int, shared: int, end: int, eagle: bool) -> i
     needed = layout.window_chunks + eagle
     at_edge = needed
     if layout.kind == "sliding":
-        at_edge = max(needed, ceil_div(layout.group.window_tokens - 1 + -end % chunk, chunk))
+        end = min(upper, (keys - eagle) * chunk)
+        window = layout.group.window_tokens + layout.group.retained_tokens
+        at_edge = max(layout.window_chunks, ceil_div(window - 1 + -end % chunk, chunk)) + eagle
     run, run_end = 0, keys
     for index in range(keys - 1, -1, -1):
         if not is_there(index):
@@ -80,9 +82,10 @@ def _found(group: GroupPlan, keys: int, shared: int, end: int, eagle: bool) -> i
 def needed_chunks(group: GroupPlan, hit: int) -> set[int]:
     """Chunks that hold a token which the one behind the hit looks back at."""
     layout, window = group.layout, group.layout.group.window_tokens
+    kept = (window or 1) + layout.group.retained_tokens
     tokens = {
         "full": range(hit),
-        "sliding": range(max(hit - (window or 1) + 1, 0), hit),
+        "sliding": range(max(hit - kept + 1, 0), hit),
         "chunked": range(hit // (window or 1) * (window or 1), hit),
         "mamba": range(max(hit - 1, 0), hit),
     }[layout.kind.value]
@@ -98,5 +101,6 @@ def used_chunks(group: GroupPlan, hit: int, shared: int) -> set[int]:
         return set(range(end))
     run = layout.window_chunks
     if layout.kind == "sliding":
-        run = max(run, ceil_div(layout.group.window_tokens - 1 + -hit % chunk, chunk))
+        window = layout.group.window_tokens + layout.group.retained_tokens
+        run = max(run, ceil_div(window - 1 + -hit % chunk, chunk))
     return set(range(max(end - run, 0), min(end + layout.group.eagle, shared // chunk)))

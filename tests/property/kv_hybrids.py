@@ -22,6 +22,7 @@ def cache_groups(draw, name: str) -> CacheGroup:
         tokens_per_block=draw(BLOCKS),
         tensors=(CacheTensor(layers=1, page_size_bytes=64, real_page_size_bytes=60),),
         window_tokens=draw(st.integers(1, 40)) if has_window else None,
+        retained_tokens=draw(st.sampled_from([0, 0, 1, 7, 40])) if kind is GroupKind.SLIDING else 0,
         eagle=draw(st.sampled_from([False, False, True])) if kind is not GroupKind.MAMBA else False,
         mamba_cache_mode=MambaCacheMode.ALIGN if kind is GroupKind.MAMBA else None,
     )

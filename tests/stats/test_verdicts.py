@@ -168,6 +168,46 @@ def test_a_look_at_other_data_than_planned_is_refused():
         SequentialJudge([QUESTION], LookSchedule((8, 16))).look([_units(0.0, pairs=7)])
 
 
+def _undecided(pairs):
+    return _units(0.05, pairs=pairs, noise=0.08)
+
+
+def test_a_run_that_ends_early_gets_a_look_that_costs_what_is_due():
+    judge_cut, judge_whole = (SequentialJudge([QUESTION], LookSchedule((8, 16))) for _ in range(2))
+    judge_cut.look([_undecided(8)])
+    judge_cut.cut_short(11)
+    (early,) = judge_cut.look([_units(0.20, pairs=11)])
+    assert (early.verdict, early.look, early.looks) == (Verdict.REGRESSED, 2, 3)
+    judge_whole.look([_undecided(8)])
+    assert judge_whole.next_rounds == 16
+    cut, whole = LookSchedule((8, 11, 16)), LookSchedule((8, 16))
+    assert cut.nominal_level(0) == whole.nominal_level(0)
+    assert cut.nominal_level(0) < cut.nominal_level(1) < whole.nominal_level(1)
+
+
+def test_an_early_end_decides_less_than_the_whole_would():
+    weak = _units(0.075, pairs=8, noise=0.02, seed=2)
+    (alone,) = judge([QUESTION], [weak])
+    cut = SequentialJudge([QUESTION], LookSchedule((16,)))
+    cut.cut_short(8)
+    assert alone.verdict is Verdict.REGRESSED
+    assert cut.look([weak])[0].verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("pairs", [8, 7, 17, 0])
+def test_no_look_is_cut_short_to_what_was_seen_or_is_beyond_the_budget(pairs):
+    sequential = SequentialJudge([QUESTION], LookSchedule((8, 16)))
+    sequential.look([_undecided(8)])
+    with pytest.raises(EcbenchError, match=r"give rising numbers|the budget is 16"):
+        sequential.cut_short(pairs)
+
+
+def test_the_whole_budget_is_one_look_however_it_is_asked_for():
+    sequential = SequentialJudge([QUESTION], LookSchedule((8, 16)))
+    sequential.cut_short(16)
+    assert sequential.next_rounds == 16
+
+
 def test_the_least_number_of_rounds_is_what_even_signs_need():
     assert 0.5**MIN_ROUNDS <= 0.05 < 0.5 ** (MIN_ROUNDS - 1)
 

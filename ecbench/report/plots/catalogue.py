@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ecbench.report.plots import legs
 from ecbench.report.plots.heat_map import draw_heat_map
 from ecbench.report.plots.legs import draw_legs
+from ecbench.report.plots.power_curve import draw_power_curve
 from ecbench.report.plots.ratios import draw_ratios
 from ecbench.report.plots.saved_by_block_size import draw_saved_by_block_size
 from ecbench.report.plots.size_curve import draw_size_curve
@@ -31,6 +32,7 @@ def _draw_few_legs(result: RunResult[CaseResult]) -> Drawing | None:
 PLOTS: dict[str, tuple[Callable[[Any], Drawing | None], ...]] = {
     "roundtrip": (draw_legs, draw_time_split),
     "dsv4-swa-savings": (draw_stored_chunks, draw_saved_by_block_size),
+    "selftest": (draw_power_curve,),
     "sweep": (draw_size_curve, draw_heat_map, draw_time_split, _draw_few_legs),
 }
 """Plots by kind of result, in reading order; a kind that is not here has none."""
