@@ -6,6 +6,7 @@ import mmap
 import time
 from typing import TYPE_CHECKING
 
+from ecbench.core.host_memory import SlotOrder
 from ecbench.kv_offload.worker import KvOffloadWorker
 from ecbench.transfer.shared_region import create_region
 
@@ -65,6 +66,11 @@ class ReferenceKvSession:
     def slots_offset(self) -> int:
         """Where slot 0 begins."""
         return self._region.guard_bytes
+
+    @property
+    def slot_order(self) -> SlotOrder:
+        """Block by block."""
+        return SlotOrder.BLOCKS
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -1,0 +1,8 @@
+"""The platform that was found."""
+
+
+class Platform:
+    device_type = "cpu"
+
+
+current_platform = Platform()
