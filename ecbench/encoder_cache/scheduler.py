@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,22 @@ class StepPlan:
     Args:
         saves: Blocks of the entries to save.
         loads: Blocks of the entries to load; each is pinned until every participant has reported.
+        tickets: Number of each load, by entry; no other load of the scheduler has it.
         skipped: Entries that stay out of the cache because there is no room for them now.
     """
 
     saves: dict[str, BlockIds] = field(default_factory=dict)
     loads: dict[str, BlockIds] = field(default_factory=dict)
+    tickets: dict[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
+
+
+@dataclass
+class _Loading:
+    """A load that somebody has still to report."""
+
+    key: str
+    awaited: set[int]
 
 
 class EncoderCacheScheduler:
@@ -40,7 +51,8 @@ class EncoderCacheScheduler:
         self._cache = cache
         self._block_size_bytes = block_size_bytes
         self._participants = participants
-        self._loading: dict[str, list[set[int]]] = {}
+        self._loading: dict[int, _Loading] = {}
+        self._tickets = itertools.count()
 
     def plan_step(self, touched: Mapping[str, int]) -> StepPlan:
         """Plans a step.
@@ -58,8 +70,9 @@ class EncoderCacheScheduler:
         # Loads first: a save of the same step must not evict what the step reads.
         for key in ready:
             self._cache.pin(key)
-            self._loading.setdefault(key, []).append(set(range(self._participants)))
             plan.loads[key] = self._cache.block_ids(key)
+            plan.tickets[key] = next(self._tickets)
+            self._loading[plan.tickets[key]] = _Loading(key, set(range(self._participants)))
         for key, nbytes in touched.items():
             if key in self._cache:
                 continue
@@ -68,14 +81,14 @@ class EncoderCacheScheduler:
                 skipped.append(key)
             else:
                 plan.saves[key] = block_ids
-        return StepPlan(plan.saves, plan.loads, tuple(skipped))
+        return StepPlan(plan.saves, plan.loads, plan.tickets, tuple(skipped))
 
     def report(
         self,
         participant: int,
         *,
         saved: Iterable[str] = (),
-        loaded: Iterable[str] = (),
+        loaded: Iterable[int] = (),
         abandoned: Iterable[str] = (),
     ) -> None:
         """Takes a worker's report; what is late or repeated changes nothing.
@@ -83,7 +96,7 @@ class EncoderCacheScheduler:
         Args:
             participant: Number of the worker, from 0.
             saved: Entries it has saved.
-            loaded: Entries it has loaded.
+            loaded: Loads it has finished, by ticket: a report that comes again or late counts for no other load.
             abandoned: Entries it was to save and will not.
         """
         for key in saved:
@@ -92,8 +105,8 @@ class EncoderCacheScheduler:
         for key in abandoned:
             if self._is_being_saved(key):
                 self._cache.discard(key)
-        for key in loaded:
-            self._note_loaded(participant, key)
+        for ticket in loaded:
+            self._note_loaded(participant, ticket)
 
     def _allocate(self, key: str, nbytes: int) -> BlockIds | None:
         blocks = -(-nbytes // self._block_size_bytes)
@@ -102,14 +115,11 @@ class EncoderCacheScheduler:
     def _is_being_saved(self, key: str) -> bool:
         return key in self._cache and not self._cache.is_ready(key)
 
-    def _note_loaded(self, participant: int, key: str) -> None:
-        for awaited in self._loading.get(key, []):
-            if participant in awaited:
-                awaited.remove(participant)
-                break
-        else:
+    def _note_loaded(self, participant: int, ticket: int) -> None:
+        load = self._loading.get(ticket)
+        if load is None:
             return
-        finished = [awaited for awaited in self._loading[key] if not awaited]
-        for _ in finished:
-            self._cache.unpin(key)
-        self._loading[key] = [awaited for awaited in self._loading[key] if awaited]
+        load.awaited.discard(participant)
+        if not load.awaited:
+            del self._loading[ticket]
+            self._cache.unpin(load.key)

@@ -68,7 +68,7 @@ class ReferenceRegion:
 
 
 class ReferenceScheduler:
-    """`EncoderCacheScheduler`; an entry's ticket is its key.
+    """`EncoderCacheScheduler` with plain lists.
 
     Args:
         spec: How it is made.
@@ -83,12 +83,12 @@ class ReferenceScheduler:
         """Plans a step."""
         plan = self._scheduler.plan_step({key: rows * self._block_bytes for key, rows in touched.items()})
         saves = {key: list(ids) for key, ids in plan.saves.items()}
-        return StepPlan(saves, {key: Load(key, list(ids)) for key, ids in plan.loads.items()})
+        return StepPlan(saves, {key: Load(plan.tickets[key], list(ids)) for key, ids in plan.loads.items()})
 
     def report(self, participant: int, finished: Finished) -> None:
         """Passes a report on."""
-        loaded = [key for key in finished.loaded if isinstance(key, str)]
-        self._scheduler.report(participant, saved=finished.saved, loaded=loaded, abandoned=finished.abandoned)
+        tickets = [ticket for ticket in finished.loaded if isinstance(ticket, int)]
+        self._scheduler.report(participant, saved=finished.saved, loaded=tickets, abandoned=finished.abandoned)
 
     def shutdown(self) -> None:
         """Holds nothing."""

@@ -31,11 +31,11 @@ def test_only_touched_entries_are_loaded():
 def test_a_pin_holds_until_every_participant_has_reported():
     cache, scheduler = _scheduler(blocks=1, participants=3)
     _saved(scheduler, "a")
-    scheduler.plan_step({"a": BLOCK})
+    ticket = scheduler.plan_step({"a": BLOCK}).tickets["a"]
     for participant in (2, 0):
-        scheduler.report(participant, loaded=["a"])
+        scheduler.report(participant, loaded=[ticket])
         assert cache.alloc("b", 1) is None
-    scheduler.report(1, loaded=["a"])
+    scheduler.report(1, loaded=[ticket])
     assert cache.alloc("b", 1) == [0]
 
 
@@ -43,26 +43,42 @@ def test_a_pin_holds_until_every_participant_has_reported():
 def test_late_and_repeated_reports_change_nothing():
     cache, scheduler = _scheduler(blocks=1, participants=2)
     _saved(scheduler, "a")
-    scheduler.report(0, saved=["a", "unknown"], loaded=["a", "unknown"], abandoned=["a", "unknown"])
+    scheduler.report(0, saved=["a", "unknown"], loaded=[0, 17], abandoned=["a", "unknown"])
     assert cache.is_ready("a")
-    scheduler.plan_step({"a": BLOCK})
-    scheduler.report(0, loaded=["a"])
-    scheduler.report(0, loaded=["a"])
+    ticket = scheduler.plan_step({"a": BLOCK}).tickets["a"]
+    scheduler.report(0, loaded=[ticket])
+    scheduler.report(0, loaded=[ticket])
     assert cache.alloc("b", 1) is None
-    scheduler.report(1, loaded=["a"])
-    scheduler.report(1, loaded=["a"])
+    scheduler.report(1, loaded=[ticket])
+    scheduler.report(1, loaded=[ticket])
     assert cache.alloc("b", 1) == [0]
 
 
 def test_loads_of_two_steps_each_wait_for_their_own_reports():
     cache, scheduler = _scheduler(blocks=1, participants=2)
     _saved(scheduler, "a")
-    scheduler.plan_step({"a": BLOCK})
-    scheduler.plan_step({"a": BLOCK})
-    for participant in (0, 1, 0):
-        scheduler.report(participant, loaded=["a"])
+    first, second = (scheduler.plan_step({"a": BLOCK}).tickets["a"] for _ in range(2))
+    for participant, ticket in ((0, first), (1, second), (0, second)):
+        scheduler.report(participant, loaded=[ticket])
         assert cache.alloc("b", 1) is None
-    scheduler.report(1, loaded=["a"])
+    scheduler.report(1, loaded=[first])
+    assert cache.alloc("b", 1) == [0]
+
+
+@pytest.mark.behaviour(34)
+def test_a_late_report_counts_for_no_later_load():
+    cache, scheduler = _scheduler(blocks=1, participants=2)
+    _saved(scheduler, "a")
+    first = scheduler.plan_step({"a": BLOCK}).tickets["a"]
+    for participant in (0, 1):
+        scheduler.report(participant, loaded=[first])
+    second = scheduler.plan_step({"a": BLOCK}).tickets["a"]
+    for participant in (0, 1, 0):
+        scheduler.report(participant, loaded=[first, second + 1])
+        assert cache.alloc("b", 1) is None
+    for participant in (0, 0, 1):
+        assert cache.alloc("b", 1) is None
+        scheduler.report(participant, loaded=[second])
     assert cache.alloc("b", 1) == [0]
 
 
