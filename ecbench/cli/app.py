@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from ecbench.cli.ab import ab
 from ecbench.cli.compare import compare
+from ecbench.cli.conformance import conformance
 from ecbench.cli.doctor import doctor
 from ecbench.cli.dsv4_swa_savings import dsv4_swa_savings
 from ecbench.cli.gate import gate
@@ -15,6 +17,7 @@ from ecbench.cli.probe_ptr_overflow import probe_ptr_overflow
 from ecbench.cli.report import report
 from ecbench.cli.roundtrip import roundtrip
 from ecbench.cli.scan_ptrs import scan_ptrs
+from ecbench.cli.selftest import selftest
 from ecbench.cli.sweep import sweep
 from ecbench.version import __version__
 
@@ -29,10 +32,13 @@ app = typer.Typer(
 app.command()(roundtrip)
 app.command()(sweep)
 app.command()(dsv4_swa_savings)
+app.command()(conformance)
 app.command()(probe_ptr_overflow)
 app.command()(scan_ptrs)
 app.command()(compare)
 app.command()(gate)
+app.command()(ab)
+app.command()(selftest)
 app.command()(report)
 app.command()(doctor)
 app.add_typer(list_app)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 STDOUT = Path("-")
+GITHUB_STEP = "GITHUB_ACTIONS"
+"""Variable that is ``true`` in a step of GitHub Actions."""
 PIPE_COLUMNS = 200
 """Width of tables that no terminal limits."""
 
@@ -129,8 +131,9 @@ def publish_result(
     silent: bool,
     quiet: bool,
     formats: Sequence[ReportFormat] = DEFAULT_FILES,
+    beside: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Prints a result, writes it where it is wanted, and adds it to the summary of a GitHub step.
+    """Prints a result, writes it where it is wanted, and tells a GitHub step about it.
 
     Printing comes first: a full disk must not cost the numbers on the screen. The time that pages and plots take is
     kept in the JSON as the stage ``reports``.
@@ -142,6 +145,7 @@ def publish_result(
         silent: Print nothing.
         quiet: Do not say where the reports are.
         formats: Reports to write. An interrupted run gets no page: whoever pressed Ctrl-C wants to leave.
+        beside: Contents of further files by ending, written under the reports' name.
 
     Raises:
         EcbenchError: Something cannot be written.
@@ -162,11 +166,39 @@ def publish_result(
     if json_path is not None:
         write_json(json_path, rendered.result if rendered else result)
     summarise_step(report)
+    annotate_result(result)
     if out is None or rendered is None:
         return
-    paths = write_rendered(rendered, out)
+    paths = write_rendered(rendered, out, beside or {})
     if not quiet:
         typer.echo(f"reports: {', '.join(map(str, paths))}", err=True)
+
+
+def announce_imports(target: str, *, quiet: bool) -> None:
+    """Says on stderr what the command is about to wait for.
+
+    Args:
+        target: As ``--target`` has it.
+        quiet: Say nothing.
+
+    Raises:
+        EcbenchError: No such target.
+    """
+    from ecbench.targets.registry import import_notice  # noqa: PLC0415 - imports torch
+
+    notice = None if quiet else import_notice(target)
+    if notice is not None:
+        typer.echo(f"ecbench: {notice}", err=True)
+
+
+def annotate_result(result: RunResult[Any]) -> None:
+    """Tells a step of GitHub Actions, where this is one, which checks did not pass; on stderr, which it reads too."""
+    if os.environ.get(GITHUB_STEP) != "true":
+        return
+    from ecbench.workflows.reporting import report_on, step_annotations  # noqa: PLC0415 - imports rich
+
+    for line in step_annotations(report_on(result)):
+        typer.echo(line, err=True)
 
 
 @contextmanager

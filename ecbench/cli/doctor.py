@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ecbench.cli.common import STDOUT, JsonOption, QuietOption, printing, reports_errors, write_json
+from ecbench.cli.common import STDOUT, JsonOption, QuietOption, annotate_result, printing, reports_errors, write_json
 from ecbench.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def doctor(json_path: JsonOption = None, quiet: QuietOption = False) -> ExitCode
         _print(result, quiet=quiet)
     if json_path is not None:
         write_json(json_path, result)
+    annotate_result(result)
     return exit_code_of(result)
 
 

@@ -23,6 +23,7 @@ from ecbench.report.formats.names import DEFAULT_FILES, ReportFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 REPORTS = (*DEFAULT_FILES, ReportFormat.SVG, ReportFormat.PNG)
 """The page and the plots are what this command is for, so it draws them unasked."""
@@ -77,10 +78,13 @@ def dsv4_swa_savings(
     cache_dtype: Annotated[
         str | None, typer.Option(metavar="NAME", help="fp8_ds_mla (default), fp8 or bfloat16.")
     ] = None,
-    tensor_parallel: Annotated[int, typer.Option("--tp", metavar="N", help="Tensor-parallel ranks.")] = 1,
+    tensor_parallel: Annotated[
+        int | None, typer.Option("--tp", metavar="N", help="Tensor-parallel ranks; default: 1.")
+    ] = None,
     replicated: Annotated[
-        bool, typer.Option("--replicated/--per-rank", help="One copy in a host slot, or one per rank.")
-    ] = False,
+        bool | None,
+        typer.Option("--replicated/--per-rank", help="One copy in a host slot, or one per rank: the default."),
+    ] = None,
     host_memory: Annotated[
         str, typer.Option(metavar="SIZE", help="Host memory whose tokens and requests are counted.")
     ] = "64GiB",
@@ -100,6 +104,22 @@ def dsv4_swa_savings(
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda[:N], xpu[:N] or xpu-sim (emulated high addresses).")
     ] = "auto",
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Also ask a real scheduler, and show any difference: vllm, as installed."),
+    ] = None,
+    step_tokens: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Tokens that the scheduler computes in one step; default: the whole prompt."),
+    ] = None,
+    fuzz: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="With --against: draw N models and prompts in place of planning one, make what differs as small as it "
+            "gets, and save it in --out.",
+        ),
+    ] = None,
     seed: SeedOption = 0,
     json_path: JsonOption = None,
     out: OutOption = DEFAULT_OUT,
@@ -107,9 +127,12 @@ def dsv4_swa_savings(
 ) -> ExitCode:
     """Show which KV chunks are offloaded with and without the alignment skip, prove that every hit loads, and measure.
 
-    Exit codes: 0 ok, what is lost or not used included; 1 an advertised prefix that cannot be loaded, wrong bytes or a
-    refused copy; 2 bad input; 3 device not available; 130 interrupted.
+    Exit codes: 0 ok, what is lost or not used included; 1 an advertised prefix that cannot be loaded, wrong bytes, a
+    refused copy or a difference from the real scheduler; 2 bad input; 3 device or scheduler not available; 130
+    interrupted.
     """
+    if fuzz is not None:
+        return _fuzz(fuzz, against, seed, models_given=bool(model or tokens), json_path=json_path, out=out, quiet=quiet)
     memory_bytes = parse_size(host_memory)
     budget_s, limit_bytes = parse_duration(budget), parse_size(memory_limit)
     from ecbench.kv_offload import HostLayout  # noqa: PLC0415 - keeps --help light
@@ -133,21 +156,51 @@ def dsv4_swa_savings(
         indexer=indexer,
         cache_dtype=cache_dtype,
         tensor_parallel=tensor_parallel,
-        host_layout=HostLayout.REPLICATED if replicated else HostLayout.PER_RANK,
+        host_layout=None if replicated is None else HostLayout.REPLICATED if replicated else HostLayout.PER_RANK,
         host_memory_bytes=memory_bytes,
         prove=prove,
         measure=CopyMeasurement(budget_s=budget_s, memory_limit_bytes=limit_bytes, seed=seed) if measure else None,
         device=device,
+        against=against,
+        step_tokens=step_tokens,
     )
-    prepared = prepare_savings(options)
+    progress = _progress(quiet=quiet)
+    prepared = prepare_savings(options, progress)
     refuse_unwritable_targets(out, json_path)
-    result = run_savings(prepared, clock, _progress(quiet=quiet))
+    result = run_savings(prepared, clock, progress)
     code = exit_code_of(result)
     if result.cases:
         silent = quiet and code is ExitCode.OK
         publish_result(result, json_path, out, silent=silent, quiet=quiet, formats=REPORTS)
     if not result.complete:
         typer.echo(f"ecbench: {result.ended_by or 'interrupted'}; finished cases saved: {len(result.cases)}", err=True)
+    return code
+
+
+def _fuzz(
+    requests: int,
+    against: str | None,
+    seed: int,
+    *,
+    models_given: bool,
+    json_path: Path | None,
+    out: Path,
+    quiet: bool,
+) -> ExitCode:
+    from ecbench.measure.stages import StageClock, seconds_since_process_start  # noqa: PLC0415 - keeps --help light
+    from ecbench.workflows.savings import exit_code_of  # noqa: PLC0415 - imports torch
+    from ecbench.workflows.savings_against import open_scheduler  # noqa: PLC0415 - as above
+    from ecbench.workflows.savings_fuzz import FuzzRun, check_fuzz_options, run_fuzz  # noqa: PLC0415 - as above
+
+    name = check_fuzz_options(requests, against, models_given=models_given)
+    refuse_unwritable_targets(out, json_path)
+    progress = _progress(quiet=quiet)
+    clock = StageClock(imports_s=seconds_since_process_start())
+    result = run_fuzz(FuzzRun(name, open_scheduler(name, progress), requests, seed, out), clock, progress)
+    code = exit_code_of(result)
+    publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
+    if not result.complete:
+        typer.echo("ecbench: interrupted; what was found is saved", err=True)
     return code
 
 

@@ -13,6 +13,7 @@ from ecbench.cli.common import (
     OutOption,
     QuietOption,
     SeedOption,
+    announce_imports,
     publish_result,
     refuse_unwritable_targets,
     reports_errors,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def gate(
     scenarios: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SCENARIO...]", help="Shipped names or TOML paths; none runs the default set."),
+        typer.Argument(metavar="[SCENARIO...]", help="Shipped names or TOML paths; none runs the baseline's own."),
     ] = None,
     *,
     baseline: Annotated[Path, typer.Option(metavar="FILE", help="Result to compare with; --update writes it.")],
@@ -51,6 +52,7 @@ def gate(
     ] = None,
     device: Annotated[str, typer.Option(help="As for roundtrip.")] = "auto",
     model: Annotated[str | None, typer.Option(help="Replace the scenarios' model.")] = None,
+    target: Annotated[str, typer.Option(help="As for roundtrip.")] = "reference",
     engine: Annotated[str, typer.Option(help="As for roundtrip.")] = "auto",
     writer: Annotated[str, typer.Option(help="As for roundtrip.")] = "numpy-batch",
     pinned: Annotated[bool, typer.Option("--pinned/--pageable", help="As for roundtrip.")] = True,
@@ -86,12 +88,14 @@ def gate(
             rounds=rounds,
             seed=seed,
             host_memory=HostMemoryKind.PINNED if pinned else HostMemoryKind.PAGEABLE,
+            target=target,
         ),
         baseline=baseline,
         config=config,
         processes=processes,
         strict=strict,
     )
+    announce_imports(target, quiet=quiet)
     if update:
         return _update(prepare_update(options), clock, json_path, quiet=quiet)
     return _judge(prepare_gate(options), clock, json_path, out, quiet=quiet)
@@ -102,32 +106,36 @@ def _update(gate: Gate, clock: StageClock, json_path: Path | None, *, quiet: boo
 
     with round_progress(quiet=quiet) as report_round:
         run = run_processes(gate, clock, report_round)
-    if not run.complete:
-        return _report_unfinished(run)
-    write_baseline(gate, run)
-    if json_path is not None:
+    if json_path is not None and run.cases:
         write_json(json_path, run)
+    if not run.complete:
+        return _report_unfinished(run, "no baseline was written")
+    write_baseline(gate, run)
     if not quiet:
         typer.echo(f"baseline: {gate.options.baseline}, process rounds: {gate.processes}", err=True)
     return ExitCode.OK
 
 
 def _judge(gate: Gate, clock: StageClock, json_path: Path | None, out: Path, *, quiet: bool) -> ExitCode:
-    from ecbench.workflows.gate import exit_code_of, judge_run, run_processes  # noqa: PLC0415 - imports torch
+    from ecbench.workflows.gate import exit_code_of, judge_run, processes_of, run_processes  # noqa: PLC0415 - as above
 
     refuse_unwritable_targets(out, json_path)
     with round_progress(quiet=quiet) as report_round:
         run = run_processes(gate, clock, report_round)
-    if not run.complete:
-        return _report_unfinished(run)
+    if not run.cases:
+        return _report_unfinished(run, "nothing was compared")
     result = judge_run(gate, run)
     code = exit_code_of(gate, result)
     publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
-    return code
+    if run.complete:
+        return code
+    return _report_unfinished(
+        run, f"compared what was finished: {processes_of(run)} of {gate.processes} process rounds"
+    )
 
 
-def _report_unfinished(run: RoundTripResult) -> ExitCode:
+def _report_unfinished(run: RoundTripResult, consequence: str) -> ExitCode:
     from ecbench.workflows.round_trip import exit_code_of  # noqa: PLC0415 - imports torch
 
-    typer.echo(f"ecbench: {run.ended_by or 'interrupted'}; nothing was compared", err=True)
+    typer.echo(f"ecbench: {run.ended_by or 'interrupted'}; {consequence}", err=True)
     return exit_code_of(run)

@@ -50,6 +50,13 @@ def scenarios(json_path: JsonOption = None) -> ExitCode:
 
 @list_app.command()
 @reports_errors
+def targets(json_path: JsonOption = None) -> ExitCode:
+    """List the connectors under test."""
+    return _list("targets", json_path)
+
+
+@list_app.command()
+@reports_errors
 def writers(json_path: JsonOption = None) -> ExitCode:
     """List the ways to write descriptors."""
     return _list("writers", json_path)

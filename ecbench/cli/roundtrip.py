@@ -13,6 +13,7 @@ from ecbench.cli.common import (
     OutOption,
     QuietOption,
     SeedOption,
+    announce_imports,
     printing,
     publish_result,
     refuse_unwritable_targets,
@@ -39,6 +40,7 @@ def roundtrip(
     ] = "auto",
     workload: Annotated[str, typer.Option(help="Which scenarios to run: ec, dsv4 or all.")] = "all",
     model: Annotated[str | None, typer.Option(help="Replace the scenarios' model, e.g. qwen2-vl-2b.")] = None,
+    target: Annotated[str, typer.Option(help="Whose connectors run: reference, vllm or both.")] = "reference",
     engine: Annotated[str, typer.Option(help="auto, or one that the device runs: ecbench list engines.")] = "auto",
     writer: Annotated[str, typer.Option(help="setitem, setitem-twos, numpy-item or numpy-batch.")] = "numpy-batch",
     pinned: Annotated[
@@ -62,7 +64,8 @@ def roundtrip(
 ) -> ExitCode:
     """Save and load real bytes, verify every one of them, and show how far from the ceiling the copies are.
 
-    Exit codes: 0 ok, 1 wrong bytes or a refused copy, 2 bad input, 3 device or engine not available, 130 interrupted.
+    Exit codes: 0 ok, 1 wrong bytes or a refused copy, 2 bad input, 3 device, engine or target not available, 130
+    interrupted.
     """
     host_memory = HostMemoryKind.PINNED if pinned else HostMemoryKind.PAGEABLE
     limit = parse_size(memory_limit) if memory_limit is not None else None
@@ -82,7 +85,9 @@ def roundtrip(
         seed=seed,
         memory_limit_bytes=limit,
         host_memory=host_memory,
+        target=target,
     )
+    announce_imports(target, quiet=quiet)
     prepared = prepare_round_trip(options)
     if dry_run:
         return _print_needs(prepared)

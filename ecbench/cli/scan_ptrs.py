@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ecbench.cli.common import STDOUT, JsonOption, QuietOption, printing, reports_errors, write_json
+from ecbench.cli.common import STDOUT, JsonOption, QuietOption, annotate_result, printing, reports_errors, write_json
 from ecbench.core.errors import ExitCode
 from ecbench.core.scan_records import FailOn
 from ecbench.report.formats.names import DEFAULT_FILES
@@ -72,6 +72,7 @@ def scan_ptrs(
             sys.stdout.write(_rendered(result, output_format))
     if json_path is not None:
         write_json(json_path, result)
+    annotate_result(result)
     if out is not None:
         _write_files(result, out, quiet=quiet)
     return code

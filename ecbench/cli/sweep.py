@@ -14,6 +14,7 @@ from ecbench.cli.common import (
     OutOption,
     QuietOption,
     SeedOption,
+    announce_imports,
     printing,
     publish_result,
     refuse_unwritable_targets,
@@ -57,6 +58,7 @@ def sweep(
         str | None, typer.Option(metavar="TOKENS,...", help="KV: from one kept tail to the next, e.g. none,0,4096.")
     ] = None,
     writer: Annotated[str | None, typer.Option(metavar="NAME,...", help="What writes descriptors.")] = None,
+    target: Annotated[str, typer.Option(help="Whose connectors copy: reference, vllm or both.")] = "reference",
     engine: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="What moves bytes; all takes every engine that runs here.")
     ] = None,
@@ -111,6 +113,7 @@ def sweep(
         engine=engine,
         direction=direction,
     )
+    announce_imports(target, quiet=quiet)
     prepared = prepare_sweep(
         SweepOptions(
             scenario=scenario,
@@ -121,6 +124,7 @@ def sweep(
             budget=budget,
             seed=seed,
             memory_limit_bytes=limit,
+            target=target,
         )
     )
     if dry_run:

@@ -15,6 +15,15 @@ class HostMemoryKind(StrEnum):
     """Left alone; the driver stages every copy."""
 
 
+class SlotOrder(StrEnum):
+    """In which order a host slot holds the pages of a chunk."""
+
+    BLOCKS = "blocks"
+    """Block by block: all pages of the first, then all pages of the second. All groups use the same bytes of a slot."""
+    TENSORS = "tensors"
+    """Tensor by tensor: its pages of all blocks. Every tensor has bytes of its own in each slot, whatever its group."""
+
+
 class HostRegistration(Protocol):
     """Host memory as a device was told about it."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ecbench.core.copy_plan import CopyPlan
     from ecbench.core.descriptors import CopyTimes, DescriptorBatch, Direction, PreparedCopy
     from ecbench.core.errors import UnavailableError
-    from ecbench.core.host_memory import HostRegistration
+    from ecbench.core.host_memory import HostRegistration, SlotOrder
 
 
 class Stream(Protocol):
@@ -248,6 +248,10 @@ class KvOffloadSession(Protocol):
     @property
     def slots_offset(self) -> int:
         """Offset of slot 0 in `region`, in bytes."""
+
+    @property
+    def slot_order(self) -> SlotOrder:
+        """In which order a slot holds the pages of a chunk."""
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ecbench.core.differential_records import FuzzTally, SchedulerComparison  # noqa: TC001 - msgspec reads annotations
 from ecbench.core.records import CaseResult, LegResult, Record, RunResult
 
 
@@ -158,6 +159,12 @@ class SavingsCase(CaseResult, frozen=True, kw_only=True):
     """The store of every chunk, measured in turn with `legs`."""
     sample: MeasuredSample | None = None
     """Null where nothing was measured."""
+    against: SchedulerComparison | None = None
+    """What a real scheduler did with the same request; null where none was asked."""
 
 
-SavingsResult = RunResult[SavingsCase]
+class SavingsResult(RunResult[SavingsCase], frozen=True, kw_only=True):
+    """All that one run found."""
+
+    fuzz: FuzzTally | None = None
+    """Null where no requests were drawn."""

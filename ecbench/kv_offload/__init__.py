@@ -18,7 +18,17 @@ from ecbench.kv_offload.layout import (
 from ecbench.kv_offload.loading import GroupLoad, plan_load
 from ecbench.kv_offload.lookup import HitLengths, look_up
 from ecbench.kv_offload.mismatches import Mismatch, MismatchKind, find_mismatches
-from ecbench.kv_offload.models.loading import cache_dtypes, indexers, load_model, model_names
+from ecbench.kv_offload.models.group_file import FileRequest
+from ecbench.kv_offload.models.layer_caches import RegisteredCache
+from ecbench.kv_offload.models.loading import (
+    ModelOptions,
+    cache_dtypes,
+    indexers,
+    load_model,
+    model_names,
+    registered_caches,
+    requested_in,
+)
 from ecbench.kv_offload.planning import GroupPlan, OffloadPlan, PlanTotals, plan_store
 from ecbench.kv_offload.policies import policy_names
 from ecbench.kv_offload.proof import NotLoadable, Proof, advertised_boundaries, prove
@@ -29,6 +39,7 @@ __all__ = [
     "BlockSizes",
     "CacheGroup",
     "CacheTensor",
+    "FileRequest",
     "GroupKind",
     "GroupLayout",
     "GroupLoad",
@@ -41,12 +52,14 @@ __all__ = [
     "MambaCacheMode",
     "Mismatch",
     "MismatchKind",
+    "ModelOptions",
     "NotLoadable",
     "OffloadLayout",
     "OffloadPlan",
     "OffloadSettings",
     "PlanTotals",
     "Proof",
+    "RegisteredCache",
     "advertised_boundaries",
     "cache_dtypes",
     "find_mismatches",
@@ -61,6 +74,8 @@ __all__ = [
     "plan_store",
     "policy_names",
     "prove",
+    "registered_caches",
+    "requested_in",
     "resolve_block_sizes",
     "resolve_blocks_per_chunk",
     "stored_blocks",

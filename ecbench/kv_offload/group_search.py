@@ -104,10 +104,8 @@ class GroupSearch:
         limits = np.minimum(limits, keys * chunk)
         too_short = limits - computed < chunk
         unverified = ~requests.verified[self.index, rows] if self.is_eagle else np.zeros(len(rows), dtype=np.bool_)
-        asked = limits
-        if self.is_eagle and self.window_chunks is not None:
-            asked = np.where(unverified, np.minimum(limits + chunk, keys * chunk), limits)
-        found = self._found(requests.shared[rows], asked, keys, unverified)
+        asked = np.where(unverified, np.minimum(limits + chunk, keys * chunk), limits)
+        found = self._found(requests.shared[rows], limits, asked, unverified)
         too_short |= found == 0
         if self.is_eagle:
             found = found - unverified
@@ -120,23 +118,21 @@ class GroupSearch:
     def _found(
         self,
         shared: NDArray[np.int64],
+        limits: NDArray[np.int64],
         asked: NDArray[np.int64],
-        keys: NDArray[np.int64],
         unverified: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
-        """Chunks up to the end of what was found; 0 for nothing."""
+        """Chunks up to the end of what was found; 0 for nothing. `asked` is a draft chunk beyond `limits`."""
         chunk = self.tokens_per_chunk
-        ends = np.minimum(-(-asked // chunk), keys) - self.first_chunk
+        ends = -(-asked // chunk) - self.first_chunk
         present = np.clip(np.minimum(ends, shared // chunk - self.first_chunk), 0, self.runs.count)
         if self.window_chunks is None:
             found: NDArray[np.int64] = np.minimum(present, self.runs.prefix)
             return found
-        needed = np.full(len(ends), self.window_chunks, dtype=np.int64)
-        if self.is_eagle:
-            needed += unverified
-        edge_chunks = chunks_at_edge(self.window_tokens, chunk, asked)
-        at_edge = (present == ends) & (self.runs.lengths[present] >= np.maximum(needed, edge_chunks))
-        return np.where(at_edge, ends, self._last_run(present, ends, needed))
+        hit_ends = np.minimum(limits, (ends + self.first_chunk - unverified) * chunk)
+        at_edge = np.maximum(self.window_chunks, chunks_at_edge(self.window_tokens, chunk, hit_ends)) + unverified
+        reaches_edge = (present == ends) & (self.runs.lengths[present] >= at_edge)
+        return np.where(reaches_edge, ends, self._last_run(present, ends, self.window_chunks + unverified))
 
     def _last_run(
         self, present: NDArray[np.int64], ends: NDArray[np.int64], needed: NDArray[np.int64]
@@ -151,8 +147,11 @@ class GroupSearch:
 
 
 def edge_window_tokens(layout: GroupLayout) -> int:
-    """The window, where a hit that ends inside a chunk may need one chunk more; 0 for other kinds than sliding."""
-    return (layout.group.window_tokens or 0) if layout.kind == GroupKind.SLIDING else 0
+    """The window and what is retained beyond it, where a hit that ends inside a chunk may need one chunk more.
+
+    0 for other kinds than sliding.
+    """
+    return layout.group.retained_window_tokens if layout.kind == GroupKind.SLIDING else 0
 
 
 def chunks_at_edge(window_tokens: int, tokens_per_chunk: int, ends: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -98,6 +98,11 @@ class CacheGroup(msgspec.Struct, frozen=True, kw_only=True):
     """False for scratch that requests never share; it has no say in the hash block."""
 
     @property
+    def retained_window_tokens(self) -> int:
+        """The window and the tokens kept beyond it; 0 without a window."""
+        return 0 if self.window_tokens is None else self.window_tokens + self.retained_tokens
+
+    @property
     def layers(self) -> int:
         """Caches in the group; a layer with an indexer counts twice."""
         return sum(tensor.layers for tensor in self.tensors)

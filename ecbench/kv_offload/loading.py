@@ -92,7 +92,7 @@ def first_tokens_needed(layout: GroupLayout, covered: NDArray[np.int64]) -> NDAr
     window = layout.group.window_tokens or 1
     match layout.kind:
         case GroupKind.SLIDING:
-            return np.maximum(covered - window + 1, 0)
+            return np.maximum(covered - layout.group.retained_window_tokens + 1, 0)
         case GroupKind.CHUNKED:
             return covered // window * window
         case GroupKind.MAMBA:

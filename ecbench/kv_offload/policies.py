@@ -90,12 +90,11 @@ class ReachableBlocks:
     def _tails(self, layout: OffloadLayout, group: GroupLayout) -> TailRule | None:
         alignment = self.alignment_tokens(layout)
         retention = layout.settings.retention_interval
-        if alignment is None or alignment % group.tokens_per_block:
+        if alignment is None:
             return None
-        if group.kind == GroupKind.SLIDING and group.group.window_tokens is not None:
-            return tail_rule(
-                group.tokens_per_block, group.group.window_tokens, alignment, retention, eagle=group.group.eagle
-            )
+        if group.kind == GroupKind.SLIDING and alignment % group.tokens_per_block == 0:
+            window = group.group.retained_window_tokens
+            return tail_rule(group.tokens_per_block, window, alignment, retention, eagle=group.group.eagle)
         if group.kind == GroupKind.MAMBA and retention is not None:
             return TailRule(group.tokens_per_block, 1, 0, alignment, retention)
         return None

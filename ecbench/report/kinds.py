@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ecbench.core.comparison_records import ComparisonResult
+from ecbench.core.conformance_records import ConformanceResult
 from ecbench.core.doctor_records import DoctorResult, ListingResult
 from ecbench.core.probe_records import ProbeResult
 from ecbench.core.records import RoundTripResult, RunResult
 from ecbench.core.savings_records import SavingsResult
 from ecbench.core.scan_records import ScanResult
+from ecbench.core.selftest_records import SelftestResult
 from ecbench.core.sweep_records import SweepResult
 from ecbench.report.checks import leg_checks, listed_checks, machine_checks, probe_checks, scan_checks
+from ecbench.report.descriptions.conformance import conformance_checks, describe_conformance
 from ecbench.report.descriptions.diagnosis import describe_diagnosis, describe_listing
 from ecbench.report.descriptions.pointers import describe_probe, describe_scan
 from ecbench.report.descriptions.round_trip import describe_round_trip
 from ecbench.report.descriptions.savings import describe_savings
+from ecbench.report.descriptions.selftest import describe_selftest, selftest_checks
 from ecbench.report.descriptions.sweep import describe_sweep
 from ecbench.report.descriptions.verdicts import describe_verdicts, verdict_checks
 from ecbench.report.savings_checks import savings_checks
@@ -44,6 +48,12 @@ def _with_model(result: SweepResult) -> SweepResult:
     return with_model(result)
 
 
+def _with_error_rates(result: SelftestResult) -> SelftestResult:
+    from ecbench.stats.error_rates import with_error_rates  # noqa: PLC0415 - as above
+
+    return with_error_rates(result)
+
+
 @dataclass(frozen=True)
 class Kind:
     """What there is to know about one kind of result.
@@ -69,6 +79,9 @@ KINDS = {
     "dsv4-swa-savings": Kind(SavingsResult, describe_savings, savings_checks, with_savings_figures, has_legs=True),
     "compare": Kind(ComparisonResult, describe_verdicts, verdict_checks),
     "gate": Kind(ComparisonResult, describe_verdicts, verdict_checks),
+    "ab": Kind(ComparisonResult, describe_verdicts, verdict_checks),
+    "selftest": Kind(SelftestResult, describe_selftest, selftest_checks, _with_error_rates),
+    "conformance": Kind(ConformanceResult, describe_conformance, conformance_checks),
     "probe-ptr-overflow": Kind(ProbeResult, describe_probe, probe_checks),
     "scan-ptrs": Kind(ScanResult, describe_scan, scan_checks),
     "doctor": Kind(DoctorResult, describe_diagnosis, machine_checks),

@@ -47,6 +47,7 @@ _CONSOLE: dict[str, Callable[[Any, Console], None]] = {
     "scan-ptrs": _print_scan,
     "compare": print_comparison,
     "gate": print_comparison,
+    "ab": print_comparison,
     "doctor": print_diagnosis,
     "list": _print_listing,
 }
@@ -57,6 +58,7 @@ _MARKDOWN: dict[str, Callable[[Any], str]] = {
     "scan-ptrs": render_scan_markdown,
     "compare": render_comparison_markdown,
     "gate": render_comparison_markdown,
+    "ab": render_comparison_markdown,
 }
 
 

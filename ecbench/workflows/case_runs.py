@@ -12,7 +12,7 @@ from ecbench.core.records import SCHEMA_VERSION, LegStatus, RunResult
 from ecbench.engine.machine import describe_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ecbench.core.protocols import Device
     from ecbench.core.records import Environment, LegResult, Param
@@ -31,6 +31,7 @@ def run_cases(
     device: Device,
     settings: dict[str, Param],
     clock: StageClock,
+    stand_ins: Callable[[], Sequence[str]] = tuple,
 ) -> RunResult[R]:
     """Runs cases in turn.
 
@@ -41,6 +42,7 @@ def run_cases(
         device: What the cases run on.
         settings: What the result keeps of the command line.
         clock: Takes the time of each stage.
+        stand_ins: Says which parts of the targets were replaced; asked at the end.
 
     Returns:
         The result; where Ctrl-C or a lost device ended the run, it is incomplete and holds the finished cases.
@@ -62,8 +64,8 @@ def run_cases(
         schema_version=SCHEMA_VERSION,
         kind=kind,
         started_at=started_at,
-        # Asked again: a driver that refused to pin memory did so while a case ran.
-        environment=msgspec.structs.replace(environment, pinning=device.pinning),
+        # Asked again: a driver that refused to pin memory did so while a case ran, and targets replace parts as needed.
+        environment=msgspec.structs.replace(environment, pinning=device.pinning, stand_ins=list(stand_ins())),
         settings=settings,
         cases=finished,
         complete=complete,

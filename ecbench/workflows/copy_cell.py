@@ -18,7 +18,7 @@ DIRECTIONS: dict[str, Direction] = {"save": Direction.TO_HOST, "load": Direction
 KIB = 1024
 DIRECTION_S = 1e-3
 """One direction of an empty round on one core of an AMD EPYC (Zen 3): Python, a plan to check, a journal line."""
-_DESCRIPTOR_S = {"setitem": 8e-6, "setitem-twos": 8e-6, "numpy-item": 2e-6, "numpy-batch": 1e-6}
+_DESCRIPTOR_S = {"setitem": 8e-6, "setitem-twos": 8e-6, "numpy-item": 2e-6, "numpy-batch": 1e-6, "vllm": 1e-6}
 """Writing and copying a descriptor, measured there with `benchmarks/overhead.py writers`; for estimates only."""
 
 
@@ -35,6 +35,7 @@ class CopyCell:
         engine: Registered name.
         directions: ``save``, ``load`` or both.
         skipped: Why it cannot run here; None where it can.
+        target: Whose worker copies; None where writer and engine do.
     """
 
     scenario: str
@@ -45,16 +46,19 @@ class CopyCell:
     engine: str
     directions: tuple[str, ...]
     skipped: str | None
+    target: str | None = None
 
     @property
     def case_id(self) -> str:
-        """Sizes, then whatever is not usual, then the engine."""
+        """Sizes, then whatever is not usual, then the engine or the target."""
         geometry = self.geometry
         parts = [f"{short_size(geometry.block_size_bytes)}x{geometry.blocks}"]
         parts += [f"run={geometry.run_length}"] if geometry.run_length > 1 else []
         parts += [f"offset={geometry.byte_offset}"] if geometry.byte_offset else []
         parts += [] if self.coalesce else ["apart"]
         parts += [self.host_memory.value] if self.host_memory is HostMemoryKind.PINNED else []
+        if self.target is not None:
+            return f"{self.scenario}/{','.join(parts)}@{self.target}"
         parts += [self.writer] if self.writer != DEFAULT_WRITER else []
         return f"{self.scenario}/{','.join([*parts, self.engine])}"
 
@@ -70,6 +74,7 @@ class CopyCell:
             "host_memory": self.host_memory.value,
             "writer": self.writer,
             "engine": self.engine,
+            **({} if self.target is None else {"target": self.target}),
         }
 
     @property

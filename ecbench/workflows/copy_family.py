@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from ecbench.core.host_memory import HostMemoryKind
 from ecbench.measure.device_memory import CHUNK_BYTES
+from ecbench.targets.registry import TARGETS
 from ecbench.workflows.copy_cell import DIRECTIONS, KIB, CopyCell
 from ecbench.workflows.copy_geometry import CopyGeometry
 from ecbench.workflows.copy_session import CopySession
 from ecbench.workflows.machine_axes import MACHINE_AXES, complete_machine_axes, why_not_here
 from ecbench.workflows.memory import MemoryNeed, process_bytes
 from ecbench.workflows.sweep_axes import LEG_AXIS, Axis, one_of, size_value, whole_number
+from ecbench.workflows.target_copies import region_blocks_by_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,28 +63,31 @@ class CopyFamily:
             byte_offset=int(values["byte_offset"]),
         )
         host_memory, engine = HostMemoryKind(str(values["host_memory"])), str(values["engine"])
+        target = engine if engine in TARGETS else None
         return CopyCell(
             scenario=scenario,
             geometry=geometry,
             coalesce=bool(values["coalesce"]),
             host_memory=host_memory,
-            writer=str(values["writer"]),
+            writer=target or str(values["writer"]),
             engine=engine,
             directions=directions,
             skipped=_why_skipped(geometry, host_memory, engine, devices[host_memory]),
+            target=target,
         )
 
     def memory_need(self, name: str, cells: Sequence[Cell], devices: Devices) -> MemoryNeed:
         """One arena and one region per kind of host memory, as large as its largest cell, and what checks cells."""
         runnable = _copy_cells(cells)
         kinds = {cell.host_memory for cell in runnable}
-        largest = [max(_of_kind(runnable, kind), key=lambda cell: cell.geometry.region_bytes) for kind in kinds]
         geometries = {cell.geometry for cell in runnable}
         on_host = any(device.copies_inside_submit for device in devices.values())
         return MemoryNeed(
             case_id=name,
-            host_region_bytes=sum(cell.geometry.region_bytes for cell in largest),
+            host_region_bytes=sum(_region_bytes(_of_kind(runnable, kind)) for kind in kinds)
+            + sum(blocks * block_bytes for (_, _, block_bytes), blocks in region_blocks_by_key(runnable).items()),
             device_bytes=sum(max(cell.geometry.arena_bytes for cell in _of_kind(runnable, kind)) for kind in kinds)
+            + (0 if on_host else max((cell.copied_bytes for cell in runnable if cell.target), default=0))
             + (0 if on_host else sum(_check_bytes(_of_kind(runnable, kind)) for kind in kinds)),
             device_is_host=on_host,
             process_bytes=process_bytes() + sum(geometry.plan_bytes for geometry in geometries),
@@ -97,11 +102,11 @@ class CopyFamily:
         sizes = {
             kind: (
                 max(cell.geometry.arena_bytes for cell in _of_kind(runnable, kind)),
-                max(cell.geometry.region_bytes for cell in _of_kind(runnable, kind)),
+                _region_bytes(_of_kind(runnable, kind)),
             )
             for kind in kinds
         }
-        return CopySession.open(sizes, devices, seed, clock)
+        return CopySession.open(sizes, [cell for cell in runnable if cell.target], devices, seed, clock)
 
 
 def _copy_cells(cells: Sequence[Cell]) -> list[CopyCell]:
@@ -112,6 +117,11 @@ def _of_kind(cells: Sequence[CopyCell], kind: HostMemoryKind) -> list[CopyCell]:
     return [cell for cell in cells if cell.host_memory is kind]
 
 
+def _region_bytes(cells: Sequence[CopyCell]) -> int:
+    """The largest region that writers and engines copy to; targets bring their own."""
+    return max((cell.geometry.region_bytes for cell in cells if cell.target is None), default=0)
+
+
 def _check_bytes(cells: Sequence[CopyCell]) -> int:
     """What a device holds to make and check content, for every size of arena."""
     return sum(min(nbytes, CHUNK_BYTES) for nbytes in {cell.geometry.arena_bytes for cell in cells})
@@ -120,4 +130,7 @@ def _check_bytes(cells: Sequence[CopyCell]) -> int:
 def _why_skipped(geometry: CopyGeometry, host_memory: HostMemoryKind, engine: str, device: Device) -> str | None:
     if geometry.run_length > geometry.blocks:
         return f"runs of {geometry.run_length} blocks are longer than a batch of {geometry.blocks}"
+    if engine in TARGETS:
+        pageable = host_memory is HostMemoryKind.PAGEABLE and not device.copies_inside_submit
+        return f"target {engine} pins its region itself: there are no pageable copies" if pageable else None
     return why_not_here(host_memory, engine, device)

@@ -48,6 +48,11 @@ class CopyGeometry:
         return self.copied_bytes + self.byte_offset + 2 * GUARD_BYTES
 
     @property
+    def region_blocks(self) -> int:
+        """Blocks that runs and the gaps behind them take on the host."""
+        return self.runs * (self.run_length + 1)
+
+    @property
     def region_bytes(self) -> int:
         """Host memory, guards included: a run takes its blocks and one more, so that no two runs touch."""
         return self.runs * self._pitch_bytes + 2 * GUARD_BYTES

@@ -17,9 +17,10 @@ from ecbench.transfer.shared_region import create_region
 from ecbench.transfer.writers import find_writer
 from ecbench.workflows.copy_cell import DIRECTIONS, CopyCell
 from ecbench.workflows.copy_geometry import GUARD_BYTES, CopyGeometry, descriptors_of
+from ecbench.workflows.target_copies import TargetRegions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import Tensor
 
@@ -52,12 +53,16 @@ class CopySession:
 
     Args:
         memory: By kind of host memory.
+        targets: Workers of targets.
         seed: Decides the order of runs.
         clock: Takes the time that plans cost.
     """
 
-    def __init__(self, memory: Mapping[HostMemoryKind, _Memory], seed: int, clock: StageClock) -> None:
+    def __init__(
+        self, memory: Mapping[HostMemoryKind, _Memory], targets: TargetRegions, seed: int, clock: StageClock
+    ) -> None:
         self._memory = memory
+        self._targets = targets
         self._seed = seed
         self._clock = clock
         self._plans: dict[tuple[CopyGeometry, Direction, bool], CopyPlan] = {}
@@ -68,12 +73,18 @@ class CopySession:
     @classmethod
     @contextmanager
     def open(
-        cls, sizes: Mapping[HostMemoryKind, tuple[int, int]], devices: Devices, seed: int, clock: StageClock
+        cls,
+        sizes: Mapping[HostMemoryKind, tuple[int, int]],
+        of_targets: Sequence[CopyCell],
+        devices: Devices,
+        seed: int,
+        clock: StageClock,
     ) -> Iterator[CopySession]:
         """Takes an arena and a region per kind of host memory and gives them back at the end.
 
         Args:
-            sizes: Bytes of arena and region.
+            sizes: Bytes of arena and region; 0 bytes of region where targets bring theirs.
+            of_targets: Cells that a target's worker copies.
             devices: The device by kind of host memory.
             seed: Decides the order of runs.
             clock: Takes the time that plans cost.
@@ -83,12 +94,16 @@ class CopySession:
         """
         with ExitStack() as stack:
             memory = {kind: _take(devices[kind], *sizes[kind], stack) for kind in sizes}
-            yield cls(memory, seed, clock)
+            yield cls(memory, TargetRegions.open(of_targets, devices, seed, stack), seed, clock)
 
     def copies(self, cell: Cell) -> list[MeasuredCopy]:
         """The directions of a cell over the first bytes of the shared memory."""
         assert isinstance(cell, CopyCell)
         with self._clock.stage("plan"):
+            if cell.target is not None:
+                memory = self._memory[cell.host_memory]
+                arena = memory.arena[: cell.geometry.arena_bytes]
+                return self._targets.copies(cell, memory.device, arena, self._arena_memory(cell.host_memory, arena))
             return [self._measured(cell, name, DIRECTIONS[name]) for name in cell.directions]
 
     def _measured(self, cell: CopyCell, name: str, direction: Direction) -> MeasuredCopy:
@@ -147,7 +162,7 @@ class CopySession:
 
 
 def _take(device: Device, arena_bytes: int, region_bytes: int, stack: ExitStack) -> _Memory:
-    region = create_region(1, region_bytes - 2 * GUARD_BYTES, GUARD_BYTES)
+    region = create_region(1, max(1, region_bytes - 2 * GUARD_BYTES), GUARD_BYTES)
     stack.callback(region.close)
     registration = device.register_host(region.whole)
     stack.callback(registration.release)

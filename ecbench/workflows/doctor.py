@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ecbench.core.doctor_records import Check, CheckStatus, DoctorResult
+from ecbench.core.doctor_records import Check, CheckStatus, DoctorResult, ok, warning
 from ecbench.core.errors import ExitCode, UnavailableError
 from ecbench.core.probe_records import ProbeCase
 from ecbench.core.records import SCHEMA_VERSION, RunResult
@@ -30,6 +30,8 @@ from ecbench.engine.diagnostics.stale_files import check_stale_files, find_holde
 from ecbench.engine.diagnostics.torch_build import TorchFacts, check_torch, read_torch
 from ecbench.pointers.probe import probe
 from ecbench.pointers.rulings import judge_document, read_document
+from ecbench.targets.vllm.installation import KNOWN_RELEASES, installed_version
+from ecbench.targets.vllm.installation import why_unavailable as why_no_vllm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +51,17 @@ def probe_pointers() -> ProbeCase:
         return ProbeCase(case_id="here", params={}, reason=" ".join(str(error).split()))
 
 
+def check_vllm() -> Check:
+    """Looks for a vLLM that ``--target vllm`` can run, without importing it."""
+    version, reason = installed_version(), why_no_vllm()
+    if reason is None:
+        return ok("vLLM", f"{version or 'of unknown version'}: --target vllm runs it", {"version": version})
+    if version is None:
+        return ok("vLLM", "not installed: --target vllm is not available", {"version": None})
+    mend = f"install vLLM {' or '.join(KNOWN_RELEASES)} for --target vllm"
+    return warning("vLLM", f"{version}: its connectors are not known", mend, {"version": version})
+
+
 @dataclass(frozen=True)
 class Machine:
     """What the checks look at.
@@ -60,6 +73,7 @@ class Machine:
         run: Runs vendors' tools.
         torch: Asks torch about itself.
         pointers: Finds out how addresses are stored.
+        vllm: Looks for a vLLM.
     """
 
     proc: Path = Path("/proc")
@@ -68,6 +82,7 @@ class Machine:
     run: RunCommand = run_command
     torch: Callable[[], TorchFacts] = read_torch
     pointers: Callable[[], ProbeCase] = probe_pointers
+    vllm: Callable[[], Check] = check_vllm
 
 
 def diagnose(machine: Machine) -> DoctorResult:
@@ -101,7 +116,7 @@ def _refuse_broken_install() -> None:
 
 
 def check_machine(machine: Machine) -> list[Check]:
-    """All checks, in the order in which they are shown: devices, memory, shared memory, addresses."""
+    """All checks, in the order in which they are shown: devices, memory, shared memory, addresses, vLLM."""
     gpus = find_gpus(machine.sys)
     torch = machine.torch()
     shm = machine.dev / "shm"
@@ -121,6 +136,7 @@ def check_machine(machine: Machine) -> list[Check]:
         check_unnamed_file(shm),
         check_stale_files(files, find_holders(files, machine.proc)),
         check_pointers(machine.pointers()),
+        machine.vllm(),
     ]
 
 

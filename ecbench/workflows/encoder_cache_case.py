@@ -19,7 +19,7 @@ from ecbench.encoder_cache.workloads.placement import region_blocks_of
 from ecbench.encoder_cache.workloads.scenario import EncoderCacheScenario, make_case
 from ecbench.measure.memory import HostMemory
 from ecbench.measure.rounds import MeasuredCopy
-from ecbench.targets.reference import DTYPE, REGION_GUARD_BYTES, ReferenceSession
+from ecbench.targets.reference import DTYPE, REGION_GUARD_BYTES
 from ecbench.workflows.memory import MemoryNeed, process_bytes
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ecbench.core.descriptors import CopyTimes
-    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device, EncoderCacheSession
+    from ecbench.core.protocols import Device, EncoderCacheSession
     from ecbench.encoder_cache.workloads.scenario import EncoderCacheCase
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.round_trip import RoundTripOptions
     from ecbench.workflows.scenarios import ScenarioFile
 
@@ -62,13 +63,14 @@ def load_case(file: ScenarioFile, options: RoundTripOptions) -> EncoderCacheCase
         raise ScenarioError(f"{file.where}: {error}") from error
 
 
-def memory_need(case: EncoderCacheCase, device: Device) -> MemoryNeed:
-    """What the case will take, without taking it."""
+def memory_need(case: EncoderCacheCase, device: Device, target: Target) -> MemoryNeed:
+    """What the case will take on a target, without taking it."""
     blocks = region_blocks_of(case)
+    loaded_bytes = sum(case.blocks_per_entry) * case.model.block_size_bytes
     return MemoryNeed(
         case_id=case.case_id,
         host_region_bytes=blocks * case.model.block_size_bytes + 2 * REGION_GUARD_BYTES,
-        device_bytes=_DeviceLayout.of(case).nbytes,
+        device_bytes=_DeviceLayout.of(case).nbytes + target.own_load_bytes(loaded_bytes),
         device_is_host=device.copies_inside_submit,
         process_bytes=process_bytes(),
     )
@@ -103,28 +105,23 @@ def _entry_bytes(shape: tuple[int, int]) -> int:
 
 
 @contextmanager
-def open_case(
-    case: EncoderCacheCase, device: Device, engine: CopyEngine, writer: DescriptorWriter
-) -> Iterator[list[MeasuredCopy]]:
+def open_case(case: EncoderCacheCase, device: Device, target: Target) -> Iterator[list[MeasuredCopy]]:
     """Allocates a case and yields its two directions; everything is released at the end.
 
     Args:
         case: The case.
         device: Holds the encoder outputs.
-        engine: Moves bytes.
-        writer: Writes descriptors.
+        target: Whose connector runs.
     """
     layout = _DeviceLayout.of(case)
     arena = device.empty(layout.nbytes)
-    session = ReferenceSession(
+    session = target.open_encoder_cache(
         case,
         device=device,
-        engine=engine,
-        writer=writer,
         allocate=lambda nbytes: arena[layout.load_offset : layout.load_offset + nbytes],
     )
     try:
-        yield _measured_copies(case, layout, arena, session, device, writer=writer.name)
+        yield _measured_copies(case, layout, arena, session, device, writer=target.writer)
     finally:
         session.close()
 

@@ -18,7 +18,6 @@ from ecbench.kv_offload.sampling import memory_of_everything, sample_chunks
 from ecbench.kv_offload.scenario import KvScenario, make_case
 from ecbench.measure.memory import HostMemory
 from ecbench.measure.rounds import MeasuredCopy
-from ecbench.targets.reference_kv import REGION_GUARD_BYTES, ReferenceKvSession
 from ecbench.workflows.kv_block_plans import block_plan
 from ecbench.workflows.memory import MemoryNeed, process_bytes
 
@@ -28,13 +27,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ecbench.core.descriptors import CopyTimes
-    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device, KvOffloadSession, Memory
+    from ecbench.core.protocols import Device, KvOffloadSession, Memory
     from ecbench.kv_offload.device_blocks import KvLayout
     from ecbench.kv_offload.loading import GroupLoad
     from ecbench.kv_offload.placement import PlacedTransfers
     from ecbench.kv_offload.planning import OffloadPlan
     from ecbench.kv_offload.sampling import ChunkSample
     from ecbench.kv_offload.scenario import KvCase
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.round_trip import RoundTripOptions
     from ecbench.workflows.scenarios import ScenarioFile
 
@@ -78,12 +78,12 @@ def load_case(file: ScenarioFile, options: RoundTripOptions) -> KvCase:
         raise ScenarioError(f"{file.where}: {error}") from error
 
 
-def memory_need(case: KvCase, device: Device) -> MemoryNeed:
-    """What the case will take, without taking it."""
+def memory_need(case: KvCase, device: Device, target: Target) -> MemoryNeed:
+    """What the case will take on a target, without taking it."""
     memory = memory_of_everything(case.plan, case.scenario.layout)
     return MemoryNeed(
         case_id=case.case_id,
-        host_region_bytes=memory.host.nbytes + 2 * REGION_GUARD_BYTES,
+        host_region_bytes=target.kv_region_bytes(memory),
         device_bytes=memory.device.nbytes,
         device_is_host=device.copies_inside_submit,
         process_bytes=process_bytes(),
@@ -91,24 +91,20 @@ def memory_need(case: KvCase, device: Device) -> MemoryNeed:
 
 
 @contextmanager
-def open_case(
-    case: KvCase, device: Device, engine: CopyEngine, writer: DescriptorWriter
-) -> Iterator[list[MeasuredCopy]]:
+def open_case(case: KvCase, device: Device, target: Target) -> Iterator[list[MeasuredCopy]]:
     """Allocates a case and yields its two directions; everything is released at the end.
 
     Args:
         case: The case.
         device: Holds the caches.
-        engine: Moves bytes.
-        writer: Writes descriptors.
+        target: Whose worker runs.
     """
     scenario = case.scenario
     with open_kv_copies(
         case.plan,
         case.loads,
         device=device,
-        engine=engine,
-        writer=writer,
+        target=target,
         layout=scenario.layout,
         seed=case.seed,
         max_bytes=None,
@@ -124,8 +120,7 @@ def open_kv_copies(
     load: tuple[GroupLoad, ...],
     *,
     device: Device,
-    engine: CopyEngine,
-    writer: DescriptorWriter,
+    target: Target,
     layout: KvLayout,
     seed: int,
     max_bytes: int | None,
@@ -138,8 +133,7 @@ def open_kv_copies(
         plan: From `plan_store`.
         load: From `plan_load`, for a hit that `look_up` found in this plan.
         device: Holds the caches.
-        engine: Moves bytes.
-        writer: Writes descriptors.
+        target: Whose worker runs.
         layout: How caches lie on the device.
         seed: Decides where shuffled blocks and slots lie.
         max_bytes: Most bytes that host slots and device memory may take together; where the plan takes more, an even
@@ -158,10 +152,10 @@ def open_kv_copies(
         return
     placed = place_transfers(sample, order, seed)
     caches = device.empty(placed.memory.device.nbytes)
-    session = ReferenceKvSession(placed, caches, device=device, engine=engine, writer=writer, coalesce=coalesce)
+    session = target.open_kv_offload(placed, caches, device=device, coalesce=coalesce)
     try:
         copies = [
-            measured_copy(direction, placed, session, caches, device, writer=writer.name, notes=(note_of(sample),))
+            measured_copy(direction, placed, session, caches, device, writer=target.writer, notes=(note_of(sample),))
             for direction, note_of in ((Direction.TO_HOST, _store_note), (Direction.TO_DEVICE, _load_note))
         ]
         moving = [copy for copy in copies if copy.plan.total_bytes]
@@ -196,7 +190,7 @@ def measured_copy(
     region = session.region
     on_device = device.memory(caches) if on_device is None else on_device
     on_host = HostMemory(region.numpy())
-    plan = block_plan(placed, direction, session.slots_offset, region.nbytes)
+    plan = block_plan(placed, direction, session.slots_offset, region.nbytes, session.slot_order)
     storing = direction is Direction.TO_HOST
     run: Callable[[], CopyTimes] = session.store if storing else session.load
     emulation = (device.emulation,) if device.emulation else ()

@@ -29,6 +29,7 @@ class Listable(StrEnum):
     ENGINES = "engines"
     MODELS = "models"
     SCENARIOS = "scenarios"
+    TARGETS = "targets"
     WRITERS = "writers"
 
 
@@ -178,6 +179,29 @@ def _scenario_entry(name: str) -> Listed:
         return Listed(name=name, available=False, verified=True, description="", reason=str(error))
 
 
+def list_targets() -> list[Listed]:
+    """Every target; what it needs is looked for, and nothing of it is imported."""
+    from ecbench.targets.registry import BOTH, TARGETS  # noqa: PLC0415 - imports torch
+
+    runs = read_device_runs()
+    entries = [_target_entry(name, runs) for name in TARGETS]
+    missing = next((entry.reason for entry in entries if entry.reason is not None), None)
+    both = "all of them side by side, their rounds interleaved"
+    return [*entries, Listed(name=BOTH, available=missing is None, verified=True, description=both, reason=missing)]
+
+
+def _target_entry(name: str, runs: DeviceRuns) -> Listed:
+    from ecbench.targets.registry import TARGETS, version_of, why_unavailable  # noqa: PLC0415 - imports torch
+
+    entry, reason, version = TARGETS[name], why_unavailable(name), version_of(name)
+    parts = [entry.does]
+    if reason is None and version is not None:
+        parts.append(f"here {version}")
+    if entry.requirement is not None and not any(name in engines for engines in runs.values()):
+        parts.append(f"on accelerators {UNVERIFIED}")
+    return Listed(name=name, available=reason is None, verified=True, description="; ".join(parts), reason=reason)
+
+
 def list_writers() -> list[Listed]:
     """Every way to write descriptors."""
     from ecbench.transfer.writers import DEFAULT_WRITER, WRITERS  # noqa: PLC0415 - imports torch
@@ -195,5 +219,6 @@ _LISTERS: dict[Listable, Callable[[], list[Listed]]] = {
     Listable.ENGINES: list_engines,
     Listable.MODELS: list_models,
     Listable.SCENARIOS: list_scenarios,
+    Listable.TARGETS: list_targets,
     Listable.WRITERS: list_writers,
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ecbench.core.errors import EcbenchError
 from ecbench.core.host_memory import HostMemoryKind
 from ecbench.engine.registry import AUTO, ENGINE_NAMES, ENGINES, why_unavailable
+from ecbench.targets.registry import REFERENCE, names_of
 from ecbench.transfer.writers import DEFAULT_WRITER, WRITERS
 from ecbench.workflows.sweep_axes import Axis, one_of, yes_or_no
 
@@ -19,6 +21,9 @@ ALL_ENGINES = "all"
 """Stands for every engine that runs on the device."""
 BY_DEVICE = "by-device"
 """Stands for the usual host memory: pinned where there is a driver, pageable where host copies to host."""
+
+TARGET_WORKLOAD = "copies"
+"""Cells that targets other than the reference can run."""
 
 MACHINE_AXES: tuple[Axis, ...] = (
     Axis("coalesce", "coalesce", yes_or_no, (True,), "whether neighbours share a descriptor"),
@@ -53,6 +58,36 @@ def complete_machine_axes(values: AxisValues, device: Device) -> AxisValues:
 def _replaced(values: tuple[AxisValue, ...], word: str, names: Sequence[str]) -> tuple[AxisValue, ...]:
     """Puts names in the place of the word that stands for them, each once."""
     return tuple(dict.fromkeys(name for value in values for name in (names if value == word else [value])))
+
+
+def with_targets(values: AxisValues, target: str, workload: str) -> AxisValues:
+    """Puts targets beside the reference into a grid: as engines, because no engine is theirs to choose.
+
+    Args:
+        values: Every axis of a family, completed.
+        target: As a user names it.
+        workload: The family's.
+
+    Raises:
+        EcbenchError: An unknown target, or a grid that varies what the target decides.
+    """
+    others = [name for name in names_of(target) if name != REFERENCE]
+    if not others:
+        return values
+    where = f"target {' and '.join(others)}"
+    if workload != TARGET_WORKLOAD:
+        raise EcbenchError(f"{where}: sweeps of KV round trips run the reference only: use ecbench roundtrip")
+    fixed = {"writer": (DEFAULT_WRITER,), "coalesce": (True,)}
+    if REFERENCE not in names_of(target):
+        fixed["engine"] = (AUTO,)
+    for axis, usual in fixed.items():
+        if values[axis] != usual:
+            raise EcbenchError(
+                f"{where} decides itself what axis {axis} varies ({', '.join(map(str, values[axis]))}): sweep the "
+                f"reference, or give {axis}={', '.join(str(value).lower() for value in usual)}"
+            )
+    own = values["engine"] if REFERENCE in names_of(target) else ()
+    return {**values, "engine": (*own, *others)}
 
 
 def why_not_here(host_memory: HostMemoryKind, engine: str, device: Device) -> str | None:

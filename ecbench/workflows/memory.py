@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import psutil
@@ -41,6 +41,19 @@ class MemoryNeed:
     def new_host_bytes(self) -> int:
         """Host memory the case adds."""
         return self.host_region_bytes + (self.device_bytes if self.device_is_host else 0)
+
+
+def together(needs: Sequence[MemoryNeed]) -> MemoryNeed:
+    """What one case takes that is open on several targets at once.
+
+    Args:
+        needs: Of the same case on each target; at least one.
+    """
+    return replace(
+        needs[0],
+        host_region_bytes=sum(need.host_region_bytes for need in needs),
+        device_bytes=sum(need.device_bytes for need in needs),
+    )
 
 
 def process_bytes() -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import re
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +17,7 @@ from ecbench.core.records import to_json
 from ecbench.report.descriptions.side_by_side import describe_side_by_side
 from ecbench.report.figures import REPORTS_STAGE
 from ecbench.report.files import refuse_unwritable, write_atomically, write_result_files
+from ecbench.report.formats.annotations import workflow_commands
 from ecbench.report.formats.names import DEFAULT_FILES, ENDINGS, ReportFormat
 from ecbench.report.formats.step_summary import append_step_summary
 from ecbench.report.kinds import describe, kind_of
@@ -23,8 +26,7 @@ from ecbench.report.plain_text import printable, printable_record
 from ecbench.report.side_by_side import NamedResult, set_side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _FILE_COLUMNS = 120
 """Width of tables in a text file."""
+WORKSPACE = "GITHUB_WORKSPACE"
 _NAME_CHARACTERS = 80
 _UNSAFE_IN_NAMES = re.compile(r"[^A-Za-z0-9.+_-]+")
 
@@ -285,16 +288,28 @@ def render_with_time(report: Report, formats: Sequence[ReportFormat]) -> Rendere
     return Rendered(result, report.stem, contents)
 
 
-def write_rendered(rendered: Rendered, out: Path) -> list[Path]:
+def write_rendered(rendered: Rendered, out: Path, beside: Mapping[str, bytes]) -> list[Path]:
     """Writes the files, each whole or not at all.
+
+    Args:
+        rendered: What was rendered.
+        out: A folder.
+        beside: Contents of further files by ending, under the same name.
 
     Raises:
         EcbenchError: The folder cannot be made or written to.
     """
     refuse_unwritable(out)
-    return write_result_files(out, rendered.stem, rendered.contents)
+    return write_result_files(out, rendered.stem, {**rendered.contents, **beside})
 
 
 def summarise_step(report: Report) -> Path | None:
     """Appends the Markdown to the summary of a GitHub step, where this is one."""
     return append_step_summary(lambda: report_markdown(report))
+
+
+def step_annotations(report: Report) -> list[str]:
+    """What tells a GitHub step which checks did not pass, one line each."""
+    workspace = os.environ.get(WORKSPACE)
+    root = Path(workspace) if workspace else None
+    return [line for entry in report.named for line in workflow_commands(entry.result, root)]

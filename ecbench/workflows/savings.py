@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from ecbench.core.savings_records import SavingsResult
 from ecbench.engine.registry import open_device
 from ecbench.kv_offload import host_capacity
 from ecbench.workflows.case_runs import exit_code_for, run_cases, went_wrong
+from ecbench.workflows.savings_against import hold_against, open_scheduler, refuse_what_no_scheduler_does
 from ecbench.workflows.savings_case import describe_plan
 from ecbench.workflows.savings_copies import CopyBench
 from ecbench.workflows.savings_request import requested_plans
@@ -18,8 +22,9 @@ if TYPE_CHECKING:
     from ecbench.core.errors import ExitCode
     from ecbench.core.protocols import Device
     from ecbench.core.records import Environment, Param
-    from ecbench.core.savings_records import SavingsCase, SavingsResult
+    from ecbench.core.savings_records import SavingsCase
     from ecbench.kv_offload import OffloadPlan
+    from ecbench.kv_offload.real_scheduler import RealScheduler
     from ecbench.measure.stages import StageClock
     from ecbench.workflows.savings_case import SavingsPlan
     from ecbench.workflows.savings_request import SavingsOptions
@@ -39,21 +44,34 @@ class PreparedSavings:
     bench: CopyBench | None
     device: Device
     cases: list[tuple[SavingsPlan, OffloadPlan]]
+    scheduler: RealScheduler | None = None
+    """What the plans are held against."""
 
 
-def prepare_savings(options: SavingsOptions) -> PreparedSavings:
+def _in_silence(_: str) -> None:
+    """Takes no notice."""
+
+
+def prepare_savings(options: SavingsOptions, report: CaseReport = _in_silence) -> PreparedSavings:
     """Checks what was asked for and plans it.
 
+    Args:
+        options: What is asked for.
+        report: Told what takes long.
+
     Raises:
-        EcbenchError: A name or number that does not fit (exit 2), or a device that is not here (exit 3).
+        EcbenchError: A name or number that does not fit (exit 2), or a device or scheduler that is not here (exit 3).
     """
     planned = [(case, case.plan()) for case in requested_plans(options)]
+    if options.against is not None:
+        refuse_what_no_scheduler_does(options.against, [case for case, _ in planned])
     bench = CopyBench.open(options.measure, options.device) if options.measure else None
     for _, plan in planned:
         host_capacity(plan, options.host_memory_bytes)
         if bench is not None:
             bench.refuse_too_little_memory(plan)
-    return PreparedSavings(options, bench, bench.device if bench else open_device("cpu"), planned)
+    scheduler = open_scheduler(options.against, report) if options.against is not None else None
+    return PreparedSavings(options, bench, bench.device if bench else open_device("cpu"), planned, scheduler)
 
 
 def run_savings(prepared: PreparedSavings, clock: StageClock, report: CaseReport) -> SavingsResult:
@@ -67,7 +85,7 @@ def run_savings(prepared: PreparedSavings, clock: StageClock, report: CaseReport
     Returns:
         The result; where Ctrl-C or a lost device ended the run, it is incomplete and holds the finished cases.
     """
-    return run_cases(
+    result = run_cases(
         prepared.cases,
         lambda case, environment: _run_case(prepared, *case, environment=environment, clock=clock, report=report),
         kind=KIND,
@@ -75,6 +93,11 @@ def run_savings(prepared: PreparedSavings, clock: StageClock, report: CaseReport
         settings=_settings(prepared.options),
         clock=clock,
     )
+    if prepared.scheduler is not None:
+        stood_in = [*result.environment.stand_ins, *prepared.scheduler.stand_ins]
+        environment = msgspec.structs.replace(result.environment, stand_ins=stood_in)
+        result = msgspec.structs.replace(result, environment=environment)
+    return SavingsResult(**msgspec.structs.asdict(result))
 
 
 def _run_case(
@@ -91,6 +114,11 @@ def _run_case(
     report(f"{wanted.case_id}: {'proving' if proved else 'planning'}")
     with clock.stage("plan and prove"):
         case = describe_plan(wanted, plan, options.host_memory_bytes, proved=proved)
+    if prepared.scheduler is not None:
+        report(f"{wanted.case_id}: asking {options.against}")
+        with clock.stage("ask the scheduler"):
+            against = hold_against(str(options.against), prepared.scheduler, wanted.request(), plan)
+        case = msgspec.structs.replace(case, against=against)
     if bench is None:
         return case
     report(f"{wanted.case_id}: measuring")
@@ -104,15 +132,21 @@ def _settings(options: SavingsOptions) -> dict[str, Param]:
         "prove": options.prove,
         "measure": measure is not None,
         "host_memory_bytes": options.host_memory_bytes,
+        **({"against": options.against} if options.against is not None else {}),
         **(measure.as_settings() if measure else {}),
     }
 
 
 def exit_code_of(result: SavingsResult) -> ExitCode:
-    """The exit code a result calls for: what cannot be loaded or was copied wrongly fails, what is lost does not."""
-    return exit_code_for(result, failed=any(map(_failed, result.cases)))
+    """The exit code a result calls for.
+
+    What cannot be loaded, was copied wrongly or differs from a real scheduler fails; what is lost does not.
+    """
+    differs = result.fuzz is not None and not result.fuzz.ok
+    return exit_code_for(result, failed=differs or any(map(_failed, result.cases)))
 
 
 def _failed(case: SavingsCase) -> bool:
     unproven = case.proof is not None and not case.proof.ok
-    return unproven or any(map(went_wrong, [*case.legs, *case.legs_without_skip]))
+    differs = case.against is not None and not case.against.ok
+    return unproven or differs or any(map(went_wrong, [*case.legs, *case.legs_without_skip]))

@@ -19,7 +19,9 @@ from ecbench.core.savings_records import (
     SavingsTotals,
     StoredRuns,
 )
-from ecbench.kv_offload import host_capacity, look_up, plan_store, prove
+from ecbench.kv_offload import host_capacity, plan_store, prove
+from ecbench.kv_offload.differential import replay_hit
+from ecbench.kv_offload.real_scheduler import SchedulerRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ecbench.core.records import Param
-    from ecbench.kv_offload import GroupPlan, HybridModel, OffloadPlan, OffloadSettings
+    from ecbench.kv_offload import GroupPlan, HybridModel, OffloadPlan, OffloadSettings, RegisteredCache
 
 T = TypeVar("T")
 WORKLOAD = "dsv4"
@@ -45,6 +47,9 @@ class SavingsPlan:
         tokens: Tokens of the prompt.
         settings: Policy, retention and the rest.
         params: What was chosen, as it is kept.
+        caches: Lists the caches of the model's layers; None where the model is described by its groups.
+        shared_prefix: Tokens of a prefix that another request is known to share.
+        step_tokens: Tokens that a real scheduler computes in one step; None computes the prompt at once.
     """
 
     model: HybridModel
@@ -52,6 +57,9 @@ class SavingsPlan:
     tokens: int
     settings: OffloadSettings
     params: dict[str, Param]
+    caches: Callable[[], tuple[RegisteredCache, ...] | None]
+    shared_prefix: int | None = None
+    step_tokens: int | None = None
 
     @property
     def case_id(self) -> str:
@@ -64,7 +72,23 @@ class SavingsPlan:
 
     def plan(self) -> OffloadPlan:
         """What is stored."""
-        return plan_store(self.model, self.tokens, self.settings)
+        return self.plan_of(self.model)
+
+    def plan_of(self, model: HybridModel) -> OffloadPlan:
+        """What is stored of the same prompt by another model."""
+        prefixes = () if self.shared_prefix is None else (self.shared_prefix,)
+        return plan_store(model, self.tokens, self.settings, shared_prefixes=prefixes)
+
+    def request(self) -> SchedulerRequest:
+        """The same as a real scheduler is asked."""
+        return SchedulerRequest(
+            model=self.model,
+            tokens=self.tokens,
+            settings=self.settings,
+            caches=self.caches(),
+            step_tokens=self.step_tokens,
+            shared_prefix=self.shared_prefix,
+        )
 
 
 def describe_plan(wanted: SavingsPlan, plan: OffloadPlan, memory_bytes: int, *, proved: bool) -> SavingsCase:
@@ -98,11 +122,6 @@ def describe_plan(wanted: SavingsPlan, plan: OffloadPlan, memory_bytes: int, *, 
         host_memory=_same_fields(host_capacity(plan, memory_bytes), HostMemory),
         by_block_size=_by_block_size(wanted),
     )
-
-
-def replay_hit(plan: OffloadPlan) -> int:
-    """Tokens that the same prompt and one token more hits."""
-    return look_up(plan, plan.prompt.tokens + 1).tokens
 
 
 def without_skip(plan: OffloadPlan) -> OffloadPlan:
@@ -191,7 +210,7 @@ def _by_block_size(wanted: SavingsPlan) -> list[BlockSizeSavings]:
 
 def _savings_with(wanted: SavingsPlan, block_size: int) -> BlockSizeSavings | None:
     try:
-        totals = plan_store(wanted.model_with(block_size), wanted.tokens, wanted.settings).totals
+        totals = wanted.plan_of(wanted.model_with(block_size)).totals
     except EcbenchError:
         return None
     return BlockSizeSavings(

@@ -11,13 +11,14 @@ import msgspec
 from ecbench.core.errors import DoesNotFitError, EcbenchError, UnavailableError
 from ecbench.core.records import LegResult, LegStatus
 from ecbench.core.savings_records import MeasuredSample
-from ecbench.engine.registry import open_device, open_engine
+from ecbench.engine.registry import open_device
 from ecbench.kv_offload import plan_load
 from ecbench.kv_offload.device_blocks import KvLayout
 from ecbench.kv_offload.sampling import sample_chunks
 from ecbench.measure.rounds import WARM_UP_ROUNDS, measure_rounds
+from ecbench.targets.registry import REFERENCE, open_target
 from ecbench.transfer.shared_region import shm_free_bytes
-from ecbench.transfer.writers import DEFAULT_WRITER, find_writer
+from ecbench.transfer.writers import DEFAULT_WRITER
 from ecbench.workflows.kv_case import open_kv_copies
 from ecbench.workflows.leg_notes import with_notes
 from ecbench.workflows.savings_case import without_skip
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
+    from ecbench.core.protocols import Device
     from ecbench.core.records import Environment, Param
     from ecbench.core.savings_records import SavingsCase
     from ecbench.kv_offload import GroupLoad, OffloadPlan
     from ecbench.measure.stages import StageClock
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.kv_case import KvCopies
 
 STORE = "store"
@@ -85,14 +87,12 @@ class CopyBench:
     Args:
         how: What was asked for.
         device: Opened.
-        engine: Likewise.
-        writer: Likewise.
+        target: The reference, with its engine and its writer.
     """
 
     how: CopyMeasurement
     device: Device
-    engine: CopyEngine
-    writer: DescriptorWriter
+    target: Target
 
     @classmethod
     def open(cls, how: CopyMeasurement, device_name: str) -> CopyBench:
@@ -102,7 +102,7 @@ class CopyBench:
             EcbenchError: An unknown name (exit 2) or something that is not here (exit 3).
         """
         device = open_device(device_name)
-        return cls(how, device, open_engine(how.engine, device), find_writer(how.writer))
+        return cls(how, device, open_target(REFERENCE, device, engine=how.engine, writer=how.writer))
 
     def refuse_too_little_memory(self, plan: OffloadPlan) -> None:
         """Finds out before anything runs whether the memory limit has room for a chunk of every group.
@@ -161,8 +161,7 @@ class CopyBench:
             plan,
             loads,
             device=self.device,
-            engine=self.engine,
-            writer=self.writer,
+            target=self.target,
             layout=self.how.layout,
             seed=self.how.seed,
             max_bytes=max_bytes,

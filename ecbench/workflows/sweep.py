@@ -94,12 +94,13 @@ def _journal_header(sweep: Sweep) -> JournalHeader:
         journal_version=JOURNAL_VERSION,
         scenario=sweep.plan.name,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment=describe_environment(sweep.device),
+        environment=describe_environment(sweep.device, [name for target in sweep.targets for name in target.stand_ins]),
         axes={name: list(values) for name, values in sweep.axes.items()},
         max_batch_bytes=sweep.plan.max_batch_bytes,
         rounds=sweep.plan.rounds,
         budget_s=sweep.plan.budget_s,
         seed=sweep.options.seed,
+        targets=[f"{target.name} {target.version}" for target in sweep.targets],
     )
 
 
@@ -164,6 +165,8 @@ def _settings(sweep: Sweep, ledger: Ledger) -> dict[str, Param]:
         "rounds": sweep.plan.rounds if sweep.plan.budget_s is None else None,
         "budget_s": sweep.plan.budget_s,
         "seed": sweep.options.seed,
+        "target": sweep.options.target,
+        **{target.name: target.version for target in sweep.targets},
         "warm_up_rounds": WARM_UP_ROUNDS,
         "processes": ledger.last_process + 1,
     }

@@ -10,7 +10,9 @@ from ecbench.core.host_memory import HostMemoryKind
 from ecbench.core.units import format_bytes, format_seconds
 from ecbench.engine.registry import open_device
 from ecbench.measure.rounds import WARM_UP_ROUNDS
+from ecbench.targets.registry import REFERENCE, names_of, open_target
 from ecbench.transfer.shared_region import shm_free_bytes
+from ecbench.workflows.machine_axes import with_targets
 from ecbench.workflows.memory import refuse_what_does_not_fit
 from ecbench.workflows.scenarios import SWEEP, read_scenario, refuse_unknown
 from ecbench.workflows.sweep_scenario import CONFIRMED_CELLS, SweepPlan, make_cells, plan_sweep
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ecbench.core.protocols import Device
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.memory import MemoryNeed
     from ecbench.workflows.sweep_axes import AxisValues
     from ecbench.workflows.sweep_family import Cell, Devices
@@ -38,6 +41,7 @@ class SweepOptions:
         budget: Time for all rounds, like ``60s``.
         seed: Decides content, layout and order.
         memory_limit_bytes: Most host memory the sweep may take, this process included.
+        target: Whose connectors copy: a registered name, or ``both``.
     """
 
     scenario: str
@@ -48,6 +52,7 @@ class SweepOptions:
     budget: str | None = None
     seed: int = 0
     memory_limit_bytes: int | None = None
+    target: str = REFERENCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,7 @@ class Sweep:
         cells: Every cell, also those that cannot run.
         need: Memory of the whole sweep.
         expected_s: Rough seconds of one round, by cell.
+        targets: Those beside the reference.
     """
 
     options: SweepOptions
@@ -71,6 +77,7 @@ class Sweep:
     cells: list[Cell]
     need: MemoryNeed
     expected_s: list[float]
+    targets: list[Target]
 
     @property
     def device(self) -> Device:
@@ -105,8 +112,10 @@ def prepare_sweep(options: SweepOptions) -> Sweep:
         budget=options.budget,
     )
     axes = plan.family.complete(plan.axes, open_device(options.device))
+    axes = with_targets(axes, options.target, plan.family.workload)
     kinds = [kind for kind in HostMemoryKind if kind.value in axes.get("host_memory", (HostMemoryKind.PINNED.value,))]
     devices = {kind: open_device(options.device, kind) for kind in kinds}
+    targets = [open_target(name, devices[kinds[0]]) for name in names_of(options.target) if name != REFERENCE]
     cells = make_cells(plan, axes, devices)
     reasons = {cell.skipped for cell in cells}
     if None not in reasons:
@@ -115,7 +124,7 @@ def prepare_sweep(options: SweepOptions) -> Sweep:
     refuse_what_does_not_fit(
         [need], options.memory_limit_bytes, shm_free_bytes(), next(iter(devices.values())).free_bytes()
     )
-    return Sweep(options, plan, axes, devices, cells, need, expected_round_s(cells))
+    return Sweep(options, plan, axes, devices, cells, need, expected_round_s(cells), targets)
 
 
 def refuse_unconfirmed(sweep: Sweep) -> None:

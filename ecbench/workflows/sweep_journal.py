@@ -55,6 +55,8 @@ class JournalHeader(Record, frozen=True, kw_only=True):
     rounds: int
     budget_s: float | None
     seed: int
+    targets: list[str] = msgspec.field(default_factory=list)
+    """Those beside the reference, with their versions."""
 
 
 def differences(old: JournalHeader, new: JournalHeader) -> list[str]:
@@ -62,7 +64,7 @@ def differences(old: JournalHeader, new: JournalHeader) -> list[str]:
     pairs = {name: (getattr(old.environment, name), getattr(new.environment, name)) for name in _MACHINE_FIELDS}
     for name in dict.fromkeys([*old.axes, *new.axes]):
         pairs[f"axis {name}"] = old.axes.get(name), new.axes.get(name)
-    for name in ("scenario", "max_batch_bytes", "rounds", "budget_s", "seed"):
+    for name in ("scenario", "max_batch_bytes", "rounds", "budget_s", "seed", "targets"):
         pairs[name] = getattr(old, name), getattr(new, name)
     return [f"{name}: {there} there, {here} here" for name, (there, here) in pairs.items() if there != here]
 

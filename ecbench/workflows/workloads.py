@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from ecbench.core.protocols import CopyEngine, DescriptorWriter, Device
+    from ecbench.core.protocols import Device
     from ecbench.core.records import Param
     from ecbench.measure.rounds import MeasuredCopy
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.memory import MemoryNeed
     from ecbench.workflows.round_trip import RoundTripOptions
     from ecbench.workflows.scenarios import ScenarioFile
@@ -32,6 +33,10 @@ class RoundTripScenario(Protocol):
     @property
     def rounds(self) -> int:
         """Rounds that count."""
+
+    @property
+    def coalesce(self) -> bool:
+        """Joins copies that continue each other."""
 
 
 class RoundTripCase(Protocol):
@@ -60,15 +65,15 @@ class Workload:
 
     Args:
         load_case: Checks a scenario file and applies the command line.
-        memory_need: What a case will take.
+        memory_need: What a case will take on a target.
         open_case: Allocates a case and yields its directions.
         default_scenarios: What runs when no scenario is named.
         model_names: Models that have a name.
     """
 
     load_case: Callable[[ScenarioFile, RoundTripOptions], RoundTripCase]
-    memory_need: Callable[[Any, Device], MemoryNeed]
-    open_case: Callable[[Any, Device, CopyEngine, DescriptorWriter], AbstractContextManager[list[MeasuredCopy]]]
+    memory_need: Callable[[Any, Device, Target], MemoryNeed]
+    open_case: Callable[[Any, Device, Target], AbstractContextManager[list[MeasuredCopy]]]
     default_scenarios: tuple[str, ...]
     model_names: Callable[[], tuple[str, ...]]
 

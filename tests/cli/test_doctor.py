@@ -32,6 +32,7 @@ CHECKS = [
     "unnamed shared files",
     "left by vLLM",
     "addresses >= 2**63",
+    "vLLM",
 ]
 
 

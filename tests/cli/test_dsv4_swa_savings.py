@@ -398,7 +398,7 @@ def test_wrong_bytes_exit_1_and_are_named(run, monkeypatch):
     def flip(source, destination, sources, destinations, sizes):
         destination[destinations[0]] ^= 1
 
-    monkeypatch.setattr("ecbench.workflows.savings_copies.open_engine", lambda name, device: FaultyEngine(flip))
+    monkeypatch.setattr("ecbench.targets.reference_target.open_engine", lambda name, device: FaultyEngine(flip))
     done = run(*SMALL, "--device", "cpu", "--retention-interval", "none")
     assert done.exit_code == 1
     assert "WRONG: corrupt" in done.stdout

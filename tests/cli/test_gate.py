@@ -95,7 +95,7 @@ def test_wrong_bytes_fail_and_are_no_baseline(run, baseline, here, monkeypatch):
     def corrupt(source, destination, sources, destinations, sizes):
         destination[destinations[0]] ^= 1
 
-    monkeypatch.setattr("ecbench.workflows.round_trip.open_engine", lambda *_: FaultyEngine(corrupt))
+    monkeypatch.setattr("ecbench.targets.reference_target.open_engine", lambda *_: FaultyEngine(corrupt))
     shown = run()
     assert shown.exit_code == 1
     assert "byte fault" in shown.stdout
@@ -149,13 +149,44 @@ def test_a_config_with_an_unknown_key_names_key_and_line(run, baseline, here):
 
 
 @pytest.mark.parametrize(("ended_by", "code"), [(None, 130), ("cuda: the device is lost", 3)])
-@pytest.mark.parametrize("arguments", [(), ("--update",)])
-def test_a_run_that_ends_early_is_not_judged(run, replay, ended_by, code, arguments):
-    replay(1.0, complete=False, ended_by=ended_by)
-    ended = run(*arguments)
+def test_a_run_that_ends_early_is_compared_as_far_as_it_came(run, replay, here, ended_by, code):
+    replay(1.5, complete=False, ended_by=ended_by)
+    ended = run("--json", "gate.json")
     assert ended.exit_code == code
-    assert ended.stdout == ""
+    assert "The new result was interrupted" in ended.stdout
+    ending = "compared what was finished: 1 of 1 process rounds"
+    assert f"ecbench: {ended_by or 'interrupted'}; {ending}" in ended.stderr
+    document = json.loads((here / "gate.json").read_text())
+    assert (document["complete"], document["ended_by"]) == (False, ended_by)
+
+
+@pytest.mark.parametrize(("ended_by", "code"), [(None, 130), ("cuda: the device is lost", 3)])
+def test_a_run_that_ends_before_any_case_compares_nothing(run, replay, ended_by, code):
+    replay(1.0, complete=False, ended_by=ended_by, cases=[])
+    ended = run()
+    assert (ended.exit_code, ended.stdout) == (code, "")
     assert f"ecbench: {ended_by or 'interrupted'}; nothing was compared" in ended.stderr
+
+
+def test_an_update_that_ends_early_keeps_the_old_baseline_and_saves_what_was_finished(run, replay, here):
+    replay(1.0, complete=False)
+    before = (here / "baseline.json").read_bytes()
+    ended = run("--update", "--json", "run.json")
+    assert ended.exit_code == 130
+    assert "ecbench: interrupted; no baseline was written" in ended.stderr
+    assert (here / "baseline.json").read_bytes() == before
+    assert json.loads((here / "run.json").read_text())["complete"] is False
+
+
+def test_a_failing_step_on_github_is_annotated_on_stderr_and_stdout_stays_json(run, replay, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    replay(1.5)
+    shown = run("--json", "-")
+    assert json.loads(shown.stdout)["kind"] == "gate"
+    (first, *_) = [line for line in shown.stderr.splitlines() if line.startswith("::")]
+    assert first.startswith("::error title=ecbench gate%3A tiny/qwen2-vl-2b save::")
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    assert "::error" not in run().stderr
 
 
 def test_quiet_says_nothing_when_all_is_well(run, replay):

@@ -12,6 +12,7 @@ from ecbench.encoder_cache.workloads.models import encoder_models
 from ecbench.engine.devices.cpu import CpuDevice
 from ecbench.engine.registry import DEVICE_NAMES, ENGINE_NAMES
 from ecbench.kv_offload import model_names
+from ecbench.targets.registry import TARGET_CHOICES
 from ecbench.transfer.writers import WRITERS
 from ecbench.workflows import listing
 from ecbench.workflows.scenarios import shipped_names
@@ -21,6 +22,7 @@ NAMES = {
     "engines": ENGINE_NAMES,
     "models": (*encoder_models(), *model_names()),
     "scenarios": shipped_names(),
+    "targets": TARGET_CHOICES,
     "writers": tuple(WRITERS),
 }
 

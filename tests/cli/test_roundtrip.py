@@ -11,6 +11,7 @@ import torch
 
 from ecbench.engine import registry
 from ecbench.report.schema import results_schema
+from ecbench.targets import reference_target
 from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.transfer.writers import WRITERS
 from ecbench.workflows import round_trip
@@ -140,7 +141,7 @@ def test_wrong_bytes_are_exit_code_one_and_are_named(ecbench, tiny, here, monkey
     def flip(source, destination, sources, destinations, sizes):
         destination[destinations[0]] ^= 1
 
-    monkeypatch.setattr(round_trip, "open_engine", lambda name, device: FaultyEngine(flip))
+    monkeypatch.setattr(reference_target, "open_engine", lambda name, device: FaultyEngine(flip))
     result = ecbench("roundtrip", tiny, "--device", "cpu")
     assert result.exit_code == 1
     assert "WRONG: corrupt" in result.stdout

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from ecbench.report.schema import results_schema
-from ecbench.workflows import round_trip
+from ecbench.targets import reference_target
 from tests.faults import FaultyEngine
 from tests.kv_offload.test_scenario import GROUPS
 
@@ -108,7 +108,7 @@ def test_wrong_bytes_are_exit_code_one(ecbench, short, here, monkeypatch):
     def flip(source, destination, sources, destinations, sizes):
         destination[destinations[0]] ^= 1
 
-    monkeypatch.setattr(round_trip, "open_engine", lambda name, device: FaultyEngine(flip))
+    monkeypatch.setattr(reference_target, "open_engine", lambda name, device: FaultyEngine(flip))
     result = ecbench("roundtrip", short, "--device", "cpu")
     assert result.exit_code == 1
     assert "WRONG: corrupt" in result.stdout

@@ -15,6 +15,7 @@ from ecbench.core.toml import parse_table
 from ecbench.engine.devices.accelerator import AcceleratorDevice
 from ecbench.engine.registry import open_device, open_engine
 from ecbench.measure.stages import StageClock
+from ecbench.targets.reference_target import ReferenceTarget
 from ecbench.transfer.writers import find_writer
 from ecbench.workflows.encoder_cache_case import load_case, memory_need
 from ecbench.workflows.round_trip import RoundTrip, RoundTripOptions, exit_code_of, run_round_trip
@@ -105,7 +106,8 @@ def encoder_cache_round_trip(device, engine):
     options = RoundTripOptions(device=device.name, engine=engine.name)
     table = parse_table(SCENARIO, "device.toml")
     case = load_case(ScenarioFile("device", "device.toml", SCENARIO, table), options)
-    prepared = RoundTrip(options, device, engine, find_writer("numpy-batch"), [case], [memory_need(case, device)])
+    target = ReferenceTarget(engine, find_writer("numpy-batch"), engine.name)
+    prepared = RoundTrip(options, device, [target], [case], [memory_need(case, device, target)])
     result = run_round_trip(prepared, StageClock(), lambda *_: None)
     reasons = [leg.reason for case in result.cases for leg in case.legs if leg.reason]
     assert exit_code_of(result) is ExitCode.OK, result.ended_by or "; ".join(reasons)

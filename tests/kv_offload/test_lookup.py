@@ -56,6 +56,24 @@ def test_the_extra_chunk_of_an_eagle_group_is_asked_for_and_dropped():
     assert look_up(plan, 2048 + 65, shared_tokens=2048).tokens == 1792
 
 
+def test_a_full_attention_draft_group_asks_for_its_extra_chunk_too():
+    """Found by fuzzing against the real scheduler: without the question each such group cost a chunk of the hit."""
+    plan = plan_store(hybrid(group("a", "full", 1, eagle=True), group("b", "full", 1, eagle=True)), 2)
+    assert look_up(plan, 3).tokens == 1
+    plan = plan_store(hybrid(group("a", "full", 3), group("b", "full", 1, eagle=True)), 4)
+    assert look_up(plan, 5).tokens == 3
+
+
+def test_what_is_retained_beyond_a_window_is_stored_looked_up_and_loaded_with_it():
+    """Found by fuzzing against the real scheduler: nothing of it was stored."""
+    plan = plan_store(hybrid(group("window", "sliding", 1, 1, retained_tokens=1)), 1)
+    assert plan.groups[0].chunk_ids().tolist() == [0]
+    assert look_up(plan, 2).tokens == 1
+    wide = plan_store(hybrid(group("full", "full", 16), group("window", "sliding", 4, 5, retained_tokens=4)), 32)
+    assert wide.groups[1].chunk_ids().tolist() == [2, 3, 6, 7]
+    assert [(load.first_block, load.end_block) for load in plan_load(wide, 32)][1] == (6, 8)
+
+
 def test_a_replay_loads_the_tails_alone():
     plan = plan_store(EXAMPLE, 32, OffloadSettings(policy="pr"))
     hit = look_up(plan, 33).tokens

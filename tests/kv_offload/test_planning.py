@@ -160,6 +160,12 @@ def test_states_are_skipped_with_a_retention_interval():
     assert _stored(_plan(128, model, retention_interval=0))[1] == [6]
 
 
+def test_states_are_skipped_although_the_alignment_is_no_multiple_of_their_block():
+    """Found by fuzzing against the real rule, which asks for a multiple with windows alone."""
+    model = hybrid(group("full", "full", 1), group("states", "mamba", 2, mamba_cache_mode="align"))
+    assert _stored(_plan(4, model, retention_interval=0))[1] == [0]
+
+
 def test_an_interval_longer_than_the_prompt_keeps_the_last_boundary_alone():
     assert _stored(_plan(2048, retention_interval=1 << 40)) == _stored(_plan(2048, retention_interval=0))
 

@@ -213,7 +213,7 @@ def test_the_geometric_mean_is_there_and_decides_nothing():
 
 def test_an_interrupted_result_says_so():
     assert (
-        "The base result was interrupted: cases are missing from it."
+        "The base result was interrupted: cases or rounds are missing from it."
         in _compare(base_result(complete=False), slower_result(0.0)).notes
     )
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -8,6 +10,7 @@ from ecbench.core.records import LegStatus, to_json
 from ecbench.measure.stages import StageClock
 from ecbench.report.loading import load_round_trip
 from ecbench.workflows import gate as gates
+from ecbench.workflows.baseline_cases import options_for
 from ecbench.workflows.gate import (
     DEFAULT_PROCESSES,
     GateOptions,
@@ -127,6 +130,84 @@ def test_wrong_bytes_end_the_process_rounds_and_never_become_a_baseline(options,
         write_baseline(gate, run)
     assert caught.value.exit_code is ExitCode.CHECK_FAILED
     assert not gate.options.baseline.exists()
+
+
+def test_ctrl_c_between_process_rounds_keeps_those_that_were_finished(options, monkeypatch):
+    runs = iter([result(case(leg())), result(case(leg())), KeyboardInterrupt()])
+
+    def run(_):
+        found = next(runs)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    monkeypatch.setattr(gates, "run_in_fresh_process", run)
+    gate = prepare_gate(options(base_result(), processes=5))
+    interrupted = run_processes(gate, StageClock(imports_s=0.0), _nothing)
+    assert interrupted.complete is False
+    assert processes_of(interrupted) == 2
+    assert judge_run(gate, interrupted).complete is False
+
+
+def test_ctrl_c_in_the_first_process_round_leaves_nothing(options, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gates, "run_in_fresh_process", interrupt)
+    gate = prepare_gate(options(base_result(), processes=5))
+    with pytest.raises(KeyboardInterrupt):
+        run_processes(gate, StageClock(imports_s=0.0), _nothing)
+
+
+def _of(*case_ids):
+    return result(*(case(leg(processes=8), case_id=case_id) for case_id in case_ids))
+
+
+@pytest.mark.parametrize(
+    ("case_ids", "asked", "found"),
+    [
+        (["ec-churned/qwen2.5-vl-7b", "ec-deepstack/qwen3-vl-8b"], {}, (("ec-churned", "ec-deepstack"), None)),
+        (["ec-churned/gemma3-4b", "ec-image-set/gemma3-4b"], {}, (("ec-churned", "ec-image-set"), "gemma3-4b")),
+        (["ec-churned/qwen2.5-vl-7b"], {"model": "gemma3-4b"}, (("ec-churned",), "gemma3-4b")),
+        (["mine/m"], {"scenarios": ("own.toml",)}, (("own.toml",), None)),
+        (["mine/m"], {"scenarios": ("own.toml",), "model": "m"}, (("own.toml",), "m")),
+    ],
+)
+def test_without_scenarios_a_gate_runs_those_of_its_baseline(case_ids, asked, found):
+    options = options_for(_of(*case_ids), "baseline.json", RoundTripOptions(**asked))
+    assert (options.scenarios, options.model) == found
+
+
+@pytest.mark.parametrize(
+    ("suffixes", "asked", "target"),
+    [(["@vllm"], "reference", "vllm"), (["", "@vllm"], "reference", "both"), ([""], "vllm", "vllm")],
+)
+def test_without_scenarios_a_gate_runs_the_target_of_its_baseline(suffixes, asked, target):
+    baseline = _of(*(f"ec-churned/qwen2.5-vl-7b{suffix}" for suffix in suffixes))
+    assert options_for(baseline, "baseline.json", RoundTripOptions(target=asked)).target == target
+
+
+@pytest.mark.parametrize(
+    ("case_ids", "message"),
+    [
+        (["tiny/m"], "baseline.json: case tiny/m is of no shipped scenario: name the scenarios"),
+        (
+            ["ec-churned/gemma3-4b", "ec-deepstack/qwen3-vl-8b"],
+            "case ec-churned/gemma3-4b has not its scenario's model",
+        ),
+    ],
+)
+def test_a_baseline_that_does_not_tell_what_to_run_says_so(case_ids, message):
+    with pytest.raises(ScenarioError, match=message):
+        options_for(_of(*case_ids), "baseline.json", RoundTripOptions())
+
+
+def test_the_cases_a_gate_prepares_are_those_of_its_baseline(options):
+    baseline = _of("ec-deepstack/qwen3-vl-8b", "kv-dsv4-flash/deepseek-v4-flash")
+    asked = options(baseline)
+    gate = prepare_gate(replace(asked, round_trip=replace(asked.round_trip, scenarios=())))
+    assert [case.case_id for case in gate.round_trip.cases] == [case.case_id for case in baseline.cases]
+    assert gate.options.round_trip.scenarios == ("ec-deepstack", "kv-dsv4-flash")
 
 
 def test_an_interrupted_run_never_becomes_a_baseline(options):

@@ -20,6 +20,7 @@ from ecbench.kv_offload.host_slots import HostSlots
 from ecbench.kv_offload.placement import PlacedTransfers
 from ecbench.measure.rounds import measure_rounds
 from ecbench.measure.stages import StageClock
+from ecbench.targets.reference_target import ReferenceTarget
 from ecbench.transfer.shared_region import shm_free_bytes
 from ecbench.transfer.writers import find_writer
 from ecbench.workflows.kv_block_plans import block_plan
@@ -57,13 +58,16 @@ def opened(plan, device, *, engine=None, layout=KvLayout.PACKED, max_bytes=None,
         plan,
         replay(plan) if load is None else load,
         device=device,
-        engine=engine or open_engine("auto", device),
-        writer=find_writer("numpy-batch"),
+        target=reference(device, engine),
         layout=layout,
         seed=1,
         max_bytes=max_bytes,
         **changes,
     )
+
+
+def reference(device, engine=None):
+    return ReferenceTarget(engine or open_engine("auto", device), find_writer("numpy-batch"), "auto")
 
 
 def measure(copies, rounds=2):
@@ -221,8 +225,8 @@ def test_memory_is_given_back_also_after_an_error(cpu):
 def test_memory_is_stated_as_it_is_taken(name):
     case = load_case(file_of(TINY + name), RoundTripOptions())
     device = CpuDevice()
-    need = memory_need(case, device)
-    with open_case(case, device, open_engine("auto", device), find_writer("numpy-batch")) as (store, _):
+    need = memory_need(case, device, reference(device))
+    with open_case(case, device, reference(device)) as (store, _):
         assert (store.source.nbytes, store.destination.nbytes) == (need.device_bytes, need.host_region_bytes)
     assert need.device_is_host
 

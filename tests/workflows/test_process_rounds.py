@@ -7,7 +7,14 @@ import pytest
 from ecbench.core.errors import DataError, EcbenchError, UnavailableError
 from ecbench.core.host_memory import HostMemoryKind
 from ecbench.core.records import LegStatus
-from ecbench.workflows.process_rounds import arguments_of, merge_processes, run_in_fresh_process
+from ecbench.version import __version__
+from ecbench.workflows.process_rounds import (
+    THIS_INSTALLATION,
+    arguments_of,
+    ask_version,
+    merge_processes,
+    run_in_fresh_process,
+)
 from ecbench.workflows.round_trip import RoundTripOptions
 from tests.cli.conftest import TINY
 from tests.comparison_samples import CHECKED_BYTES_PER_ROUND, case, failed_leg, leg, result
@@ -52,12 +59,35 @@ def test_an_interpreter_that_is_not_there_is_named():
         run_in_fresh_process(RoundTripOptions(), ("/no/such/python", "-m", "ecbench"))
 
 
+def test_a_process_reports_to_no_step_of_its_own(tmp_path, monkeypatch):
+    for variable in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.setenv(variable, str(tmp_path / "summary.md"))
+    program = "import os, sys; sys.exit(' '.join(name for name in os.environ if name.startswith('GITHUB')) or 'none')"
+    with pytest.raises(EcbenchError, match="a process round failed: none"):
+        run_in_fresh_process(RoundTripOptions(), (sys.executable, "-c", program))
+
+
+def test_a_result_of_a_newer_schema_says_so_without_a_path_that_is_gone():
+    program = "import sys; path = sys.argv[sys.argv.index('--json') + 1]; "
+    program += 'open(path, \'w\').write(\'{"schema_version": 99, "kind": "roundtrip"}\')'
+    with pytest.raises(DataError, match=r"^the result of a process round: schema_version 99 is above 1: read it with"):
+        run_in_fresh_process(RoundTripOptions(), (sys.executable, "-W", "ignore", "-c", program))
+
+
+def test_an_ecbench_tells_its_version_and_nothing_else_is_one():
+    assert ask_version(THIS_INSTALLATION) == __version__
+    for program in ("print('tool 1.0')", "import sys; sys.exit('no')", "print('ecbench 1\\nmore')"):
+        with pytest.raises(UnavailableError, match="is no ecbench"):
+            ask_version((sys.executable, "-c", program))
+
+
 def test_every_option_reaches_the_process():
     options = RoundTripOptions(
         scenarios=("a", "b.toml"),
         device="xpu-sim",
         workload="ec",
         model="m",
+        target="both",
         engine="memmove",
         writer="setitem",
         coalesce=False,
@@ -69,9 +99,13 @@ def test_every_option_reaches_the_process():
     text = " ".join(arguments_of(options))
     assert text == (
         "roundtrip a b.toml --device xpu-sim --workload ec --engine memmove --writer setitem --seed 4 --pageable "
-        "--model m --rounds 9 --memory-limit 1073741824 --no-coalesce"
+        "--target both --model m --rounds 9 --memory-limit 1073741824 --no-coalesce"
     )
     assert set(arguments_of(RoundTripOptions())) >= {"--pinned", "auto"}
+
+
+def test_an_older_ecbench_is_not_asked_for_the_only_target_it_has():
+    assert "--target" not in arguments_of(RoundTripOptions())
 
 
 def test_merged_processes_are_numbered_and_summed():

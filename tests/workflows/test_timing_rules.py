@@ -18,6 +18,8 @@ on_inconclusive = "fail"
 cases = ["*"]
 """
 
+FIRST = '[[timing]]\ncases = ["a"]\nthreshold = 1'
+
 
 def _read(tmp_path, text):
     path = tmp_path / "gate.toml"
@@ -61,6 +63,11 @@ def test_an_empty_file_gates_no_times(tmp_path):
             "line 6, key 'threshold'",
         ),
         ('timing = [{cases = ["*"], threshold = "x"}]', "line 1, key 'threshold'"),
+        (f'{FIRST}\n[[timing]]\ncases = ["*"]\nthreshold = true', "line 6, key 'threshold'"),
+        (f"{FIRST}\n[[timing]]\ncases = []", "line 5, key 'cases'"),
+        (f"{FIRST}\n[[timing]]\nthreshold = 1", "line 4, key 'timing': the table missing required field 'cases'"),
+        (f"{FIRST}\n[[ timing ]]\ncases = ['*']\nlimit = 1", "line 6, key 'limit'"),
+        (f"{FIRST}\n[[timing]]\ncases = ['*']\n\n# metric = 1\nmetric = 1", "line 8, key 'metric'"),
         ("[[timing", "not valid TOML"),
     ],
 )

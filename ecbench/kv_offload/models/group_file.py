@@ -26,12 +26,13 @@ real_page_size_bytes = 65536
 ```
 
 A mamba group has ``mamba_cache_mode`` (none, all, align) instead of a window. ``retained_tokens`` and
-``prefix_cacheable`` may be given for any group.
+``prefix_cacheable`` may be given for any group. A table ``[request]`` may say what is planned of the model where the
+command line does not; its keys are those of `FileRequest`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -47,6 +48,7 @@ from ecbench.kv_offload.groups import (
     Positive,
     check_group,
 )
+from ecbench.kv_offload.layout import HostLayout  # noqa: TC001 - msgspec reads annotations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,8 +68,26 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prefix_cacheable: bool = True
 
 
+class FileRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a file asks to be planned; what it leaves out is as on the command line."""
+
+    tokens: Positive | None = None
+    """Tokens of the prompt."""
+    retention_interval: NotNegative | Literal["none"] | None = None
+    blocks_per_chunk: Positive | None = None
+    prefix_match_unit: Positive | None = None
+    """Tokens of a hash block."""
+    tensor_parallel: Positive | None = None
+    host_layout: HostLayout | None = None
+    shared_prefix: Positive | None = None
+    """Tokens of a prefix that another request is known to share."""
+    step_tokens: Positive | None = None
+    """Tokens that the engine computes in one step; only a real scheduler takes notice."""
+
+
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     title: str
+    request: FileRequest = FileRequest()
     groups: Annotated[list[_Group], msgspec.Meta(min_length=1, max_length=MAX_GROUPS)]
 
 
@@ -83,8 +103,7 @@ def read_groups(path: Path) -> HybridModel:
     Raises:
         ScenarioError: A key or value that does not fit, or two groups of one name; key and line are named.
     """
-    text = read_text(path)
-    file = convert_table(parse_table(text, str(path)), text, str(path), _File)
+    file = _read(path)
     names = [group.name for group in file.groups]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -98,6 +117,20 @@ def read_groups(path: Path) -> HybridModel:
     if not model.groups or not model.block_stride_bytes:
         raise ScenarioError(f"{path}: no layer has a cache: give a tensor with layers and a page above 0 bytes")
     return model
+
+
+def read_request(path: Path) -> FileRequest:
+    """Reads what a file of groups asks to be planned.
+
+    Raises:
+        ScenarioError: A key or value that does not fit; key and line are named.
+    """
+    return _read(path).request
+
+
+def _read(path: Path) -> _File:
+    text = read_text(path)
+    return convert_table(parse_table(text, str(path)), text, str(path), _File)
 
 
 def _make_group(path: Path, group: _Group) -> CacheGroup:

@@ -38,6 +38,18 @@ class LayerCache(msgspec.Struct, frozen=True, kw_only=True):
     shape: CacheShape
     page_size_bytes: int
     real_page_size_bytes: int
+    tokens_per_entry: int = 1
+    """Tokens that one entry stands for: the ratio of compressed attention."""
+
+
+class RegisteredCache(msgspec.Struct, frozen=True, kw_only=True):
+    """A layer's cache as an engine registers it."""
+
+    name: str
+    """Layer and tensor, unlike that of any other cache of the model."""
+    cache: LayerCache
+    draft: bool
+    """Belongs to an MTP layer."""
 
 
 class CacheBytes(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +78,7 @@ def cache_bytes(geometry: Geometry, cache_dtype: str, indexer: str) -> CacheByte
     )
 
 
-def layer_caches(geometry: Geometry, sizes: CacheBytes, block_size: int, mtp_layers: int) -> list[LayerCache]:
+def layer_caches(geometry: Geometry, sizes: CacheBytes, block_size: int, mtp_layers: int) -> list[RegisteredCache]:
     """Lists the caches of a model.
 
     Args:
@@ -82,9 +94,12 @@ def layer_caches(geometry: Geometry, sizes: CacheBytes, block_size: int, mtp_lay
         EcbenchError: The block size does not fit a ratio or a neighbouring block.
     """
     _check_block_size(geometry, block_size)
+    ratios = (*geometry.compress_ratios, *geometry.mtp_ratios[:mtp_layers])
     return [
-        cache
-        for ratio in (*geometry.compress_ratios, *geometry.mtp_ratios[:mtp_layers])
+        RegisteredCache(
+            name=f"layers.{layer}.{cache.tensor}", cache=cache, draft=layer >= len(geometry.compress_ratios)
+        )
+        for layer, ratio in enumerate(ratios)
         for cache in _caches_of_layer(geometry, sizes, block_size, ratio)
     ]
 
@@ -109,7 +124,7 @@ def _sliding_cache(geometry: Geometry, sizes: CacheBytes) -> LayerCache:
 
 def _attention_cache(tensor: str, entry_bytes: int, block_size: int, ratio: int, sizes: CacheBytes) -> LayerCache:
     shape = CacheShape(group="mla", tokens_per_block=block_size, window_tokens=None)
-    return _cache(tensor, shape, block_size // ratio * entry_bytes, sizes)
+    return _cache(tensor, shape, block_size // ratio * entry_bytes, sizes, tokens_per_entry=ratio)
 
 
 def _state_cache(tensor: str, head_dim: int, ratio: int, kept: Ratio, sizes: CacheBytes) -> LayerCache:
@@ -122,9 +137,13 @@ def _state_cache(tensor: str, head_dim: int, ratio: int, kept: Ratio, sizes: Cac
     return _cache(tensor, shape, kept.state_tokens_per_block * token_bytes, sizes)
 
 
-def _cache(tensor: str, shape: CacheShape, real_bytes: int, sizes: CacheBytes) -> LayerCache:
+def _cache(tensor: str, shape: CacheShape, real_bytes: int, sizes: CacheBytes, tokens_per_entry: int = 1) -> LayerCache:
     return LayerCache(
-        tensor=tensor, shape=shape, page_size_bytes=sizes.page(real_bytes), real_page_size_bytes=real_bytes
+        tensor=tensor,
+        shape=shape,
+        page_size_bytes=sizes.page(real_bytes),
+        real_page_size_bytes=real_bytes,
+        tokens_per_entry=tokens_per_entry,
     )
 
 

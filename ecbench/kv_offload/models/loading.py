@@ -10,7 +10,7 @@ import msgspec
 from ecbench.core.errors import EcbenchError
 from ecbench.kv_offload.groups import GroupKind, HybridModel
 from ecbench.kv_offload.models.geometry import Geometry, catalogue
-from ecbench.kv_offload.models.group_file import read_groups
+from ecbench.kv_offload.models.group_file import FileRequest, read_groups, read_request
 from ecbench.kv_offload.models.grouping import group_caches
 from ecbench.kv_offload.models.hugging_face import read_geometry
 from ecbench.kv_offload.models.layer_caches import DEFAULT_BLOCK_SIZE, cache_bytes, layer_caches
@@ -18,6 +18,7 @@ from ecbench.kv_offload.models.layer_caches import DEFAULT_BLOCK_SIZE, cache_byt
 if TYPE_CHECKING:
     from ecbench.kv_offload.groups import CacheGroup, CacheTensor
     from ecbench.kv_offload.models.grouping import Bucket
+    from ecbench.kv_offload.models.layer_caches import RegisteredCache
 
 DEFAULT_CACHE_DTYPE = "fp8_ds_mla"
 DEFAULT_INDEXER = "fp8"
@@ -39,6 +40,9 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of a block of the full-attention groups."""
     sliding_window: int | None = None
     """Takes the place of the model's sliding window; DeepSeek-V4 only."""
+
+
+_DEFAULT_OPTIONS = ModelOptions()
 
 
 def model_names() -> tuple[str, ...]:
@@ -92,13 +96,8 @@ def load_model(
         block_size=block_size,
         sliding_window=sliding_window,
     )
-    name = str(name_or_path)
-    if name in catalogue().models:
-        return _deepseek_v4(catalogue().geometry(name), options)
-    path = _find_file(name)
-    if path.suffix == ".toml":
-        return _from_groups(path, options)
-    return _deepseek_v4(read_geometry(path), options)
+    geometry = _find_geometry(str(name_or_path))
+    return _from_groups(Path(name_or_path), options) if geometry is None else _deepseek_v4(geometry, options)
 
 
 def _find_file(name: str) -> Path:
@@ -116,19 +115,59 @@ def _find_file(name: str) -> Path:
     return path
 
 
+def registered_caches(
+    name_or_path: str | Path, options: ModelOptions = _DEFAULT_OPTIONS
+) -> tuple[RegisteredCache, ...] | None:
+    """Lists the caches of a model's layers as an engine registers them, before they are grouped.
+
+    Args:
+        name_or_path: As for `load_model`.
+        options: As for `load_model`.
+
+    Returns:
+        The caches in order of registration; None for a file of groups, which says nothing of layers.
+
+    Raises:
+        EcbenchError: As `load_model`.
+    """
+    geometry = _find_geometry(str(name_or_path))
+    return None if geometry is None else tuple(_register(geometry, options))
+
+
+def requested_in(name_or_path: str | Path) -> FileRequest:
+    """What a file of groups asks to be planned of its model; nothing in particular for other models.
+
+    Raises:
+        EcbenchError: As `load_model`.
+    """
+    return FileRequest() if _find_geometry(str(name_or_path)) is not None else read_request(Path(name_or_path))
+
+
+def _find_geometry(name: str) -> Geometry | None:
+    """The DeepSeek-V4 variant of a name or a config; None for a file of groups."""
+    if name in catalogue().models:
+        return catalogue().geometry(name)
+    path = _find_file(name)
+    return None if path.suffix == ".toml" else read_geometry(path)
+
+
 def _deepseek_v4(geometry: Geometry, options: ModelOptions) -> HybridModel:
+    caches = [registered.cache for registered in _register(geometry, options)]
+    groups = [
+        msgspec.structs.replace(group, eagle=options.eagle and _holds(part, caches[-1]))
+        for group, part in group_caches(caches)
+    ]
+    return HybridModel(name=geometry.name, title=geometry.title, groups=tuple(groups))
+
+
+def _register(geometry: Geometry, options: ModelOptions) -> list[RegisteredCache]:
     geometry = _with_window(geometry, options.sliding_window)
     mtp_layers = len(geometry.mtp_ratios) if options.mtp or options.eagle else 0
     if (options.mtp or options.eagle) and not mtp_layers:
         raise EcbenchError(f"{geometry.title} has no MTP layer (num_nextn_predict_layers): leave out MTP and EAGLE")
     sizes = cache_bytes(geometry, options.cache_dtype or DEFAULT_CACHE_DTYPE, options.indexer or DEFAULT_INDEXER)
     block_size = DEFAULT_BLOCK_SIZE if options.block_size is None else options.block_size
-    caches = layer_caches(geometry, sizes, block_size, mtp_layers)
-    groups = [
-        msgspec.structs.replace(group, eagle=options.eagle and _holds(part, caches[-1]))
-        for group, part in group_caches(caches)
-    ]
-    return HybridModel(name=geometry.name, title=geometry.title, groups=tuple(groups))
+    return layer_caches(geometry, sizes, block_size, mtp_layers)
 
 
 def _holds(part: Bucket, cache: object) -> bool:

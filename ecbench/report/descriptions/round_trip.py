@@ -17,6 +17,7 @@ from ecbench.report.figures import (
     summary,
     warnings,
 )
+from ecbench.report.target_figures import PARTS, TARGET_COLUMNS, TARGET_HEADING, TARGET_LEAD, target_rows
 
 if TYPE_CHECKING:
     from ecbench.core.records import CaseResult, RoundTripResult
@@ -38,7 +39,7 @@ def describe_round_trip(result: RoundTripResult) -> Document:
         subtitle=environment_line(result),
         warnings=tuple(warnings(result)),
         answers=answers(result),
-        sections=tuple(_section(case, result) for case in result.cases),
+        sections=(*(_section(case, result) for case in result.cases), *_targets(result)),
         facts=(*fact_groups(result), *parameters),
         footer=f"{summary(result)}; {stage_line(result)}",
     )
@@ -48,6 +49,13 @@ def _section(case: CaseResult, result: RoundTripResult) -> Section:
     rows = tuple(Row(leg_row(leg), LEG_TONES[leg.status]) for leg in case.legs)
     table = Table(LEG_COLUMNS, rows, NUMERIC_LEG_COLUMNS)
     return Section(case.case_id, case_title(case), table, tuple(remarks(case, result)))
+
+
+def _targets(result: RoundTripResult) -> tuple[Section, ...]:
+    rows = tuple(map(Row, target_rows(result)))
+    if not rows:
+        return ()
+    return (Section(TARGET_HEADING, TARGET_LEAD, Table(TARGET_COLUMNS, rows, frozenset(PARTS))),)
 
 
 def _parameters(case: CaseResult) -> FactGroup:

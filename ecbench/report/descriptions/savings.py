@@ -20,6 +20,7 @@ from ecbench.report.documents import (
     title_of,
 )
 from ecbench.report.figures import environment_line, stage_line, warnings
+from ecbench.report.savings_differences import against_answers, against_section, fuzz_answers, fuzz_sections
 from ecbench.report.savings_figures import (
     COPY_COLUMNS,
     GROUP_COLUMNS,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _TEXT_COLUMNS = frozenset({"model", "policy", "retention", "proof", "group", "kind", "case", "leg", "bytes"})
 INTERRUPTED = "INTERRUPTED: only the cases that were finished are here."
+DRAWN = "DRAWN REQUESTS: nothing was copied; models and prompts are random."
 SCALED = "Times of the whole prompt are those of what was measured, scaled by bytes."
 
 
@@ -57,23 +59,32 @@ def describe_savings(result: SavingsResult) -> Document:
         title=title_of(result),
         subtitle=environment_line(plain),
         warnings=_warnings(result, plain),
-        answers=tuple(_answers(result.cases)),
+        answers=(*_answers(result.cases), *against_answers(result.cases), *fuzz_answers(result.fuzz)),
         sections=(
+            *fuzz_sections(result.fuzz),
             _overview(result.cases),
             *map(_groups, result.cases),
-            _memory(result.cases),
+            *map(against_section, result.cases),
+            *([_memory(result.cases)] if result.cases else []),
             _copies(result.cases, plain),
         ),
         facts=(*fact_groups(result), *map(_parameters, result.cases)),
-        footer=f"{counted(len(result.cases), 'case')}; {stage_line(plain)}",
+        footer=f"{_extent(result)}; {stage_line(plain)}",
     )
+
+
+def _extent(result: SavingsResult) -> str:
+    return counted(len(result.cases), "case") if result.fuzz is None else counted(result.fuzz.masks, "request")
 
 
 def _warnings(result: SavingsResult, plain: RoundTripResult) -> tuple[str, ...]:
     """Where nothing was copied, no device took part, so that only an early end is worth a warning."""
+    ended = () if result.complete else (INTERRUPTED,)
+    if result.fuzz is not None:
+        return (DRAWN, *ended)
     if result.settings.get("measure"):
         return tuple(warnings(plain))
-    return ("PLANNED ONLY: nothing was copied.", *(() if result.complete else (INTERRUPTED,)))
+    return ("PLANNED ONLY: nothing was copied.", *ended)
 
 
 def _answers(cases: Sequence[SavingsCase]) -> list[Answer]:
@@ -101,7 +112,8 @@ def _loads(cases: Sequence[SavingsCase]) -> Answer:
 
 def _overview(cases: Sequence[SavingsCase]) -> Section:
     rows = tuple(Row(overview_row(case), _proof_tone(case)) for case in cases)
-    return Section("Stored chunks", "without the skip -> with it (saved)", _table(OVERVIEW_COLUMNS, rows))
+    lead = "without the skip -> with it (saved)" if cases else ""
+    return Section("Stored chunks", lead, _table(OVERVIEW_COLUMNS, rows))
 
 
 def _proof_tone(case: SavingsCase) -> Tone:

@@ -1,4 +1,4 @@
-"""``compare`` and ``gate`` as documents and as checks."""
+"""``compare``, ``gate`` and ``ab`` as documents and as checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TONES = {
 _OUTCOMES = {
     Verdict.IMPROVED: Outcome.PASSED,
     Verdict.PASSED: Outcome.PASSED,
-    Verdict.INCONCLUSIVE: Outcome.SKIPPED,
+    Verdict.INCONCLUSIVE: Outcome.INCONCLUSIVE,
     Verdict.REGRESSED: Outcome.FAILED,
 }
 
@@ -53,7 +53,7 @@ def describe_verdicts(result: ComparisonResult) -> Document:
 
 
 def verdict_checks(case: CaseComparison) -> list[CheckLine]:
-    """A check per leg: it did not regress. What is inconclusive is skipped, with the reason."""
+    """A check per leg: it did not regress. What is inconclusive says why."""
     return [_verdict_check(case, leg) for leg in case.legs]
 
 
