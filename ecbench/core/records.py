@@ -175,6 +175,8 @@ class Environment(Record, frozen=True, kw_only=True):
     """What stands in for hardware; null where nothing does."""
     stand_ins: list[str] = []
     """Replaced parts of the target, by name."""
+    vllm: str | None = None
+    """Version of the vLLM whose connectors or scheduler took part; null where none did."""
 
 
 CaseT = TypeVar("CaseT")

@@ -15,17 +15,14 @@ from ecbench.engine.host_facts import host_cpu_name, last_level_cache_bytes
 from ecbench.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ecbench.core.protocols import Device
 
 
-def describe_environment(device: Device, stand_ins: Sequence[str] = ()) -> Environment:
+def describe_environment(device: Device) -> Environment:
     """Collects what a result must carry to be comparable.
 
     Args:
         device: The device of the run.
-        stand_ins: Replaced parts of the target, by name.
     """
     return Environment(
         device=device.name,
@@ -42,5 +39,4 @@ def describe_environment(device: Device, stand_ins: Sequence[str] = ()) -> Envir
         kernel=platform.release(),
         pinning=device.pinning,
         emulation=device.emulation,
-        stand_ins=list(stand_ins),
     )

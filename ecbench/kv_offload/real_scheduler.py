@@ -119,6 +119,11 @@ class RealScheduler(Protocol):
     """A scheduler that can be asked what it does with a request."""
 
     @property
+    def name(self) -> str:
+        """Registered name."""
+        ...
+
+    @property
     def version(self) -> str:
         """The engine's version."""
         ...

@@ -115,8 +115,9 @@ def remarks(case: CaseResult, result: RoundTripResult) -> list[str]:
 def environment_line(result: RoundTripResult) -> str:
     """Where a result comes from, in one line."""
     env = result.environment
+    vllm = f", vLLM {env.vllm}" if env.vllm else ""
     return (
-        f"device {env.device} ({env.device_name}), torch {env.torch}, NumPy {env.numpy}, Python {env.python}, "
+        f"device {env.device} ({env.device_name}), torch {env.torch}, NumPy {env.numpy}, Python {env.python}{vllm}, "
         f"{env.host_cpu} with {env.host_cpus} cores, pinning {env.pinning}"
     )
 

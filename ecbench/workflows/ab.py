@@ -15,7 +15,7 @@ from ecbench.stats.pairing import PAIRING_SETTING, Side
 from ecbench.stats.verdicts import DEFAULT_THRESHOLD, judge
 from ecbench.workflows.ab_looks import Looks
 from ecbench.workflows.ab_pairs import Pairs, SideCommand, ask_both, naming
-from ecbench.workflows.ab_sides import command_of, refuse_other_differences, target_differences, things_under_test
+from ecbench.workflows.ab_sides import command_of, refuse_other_differences, things_under_test
 from ecbench.workflows.case_runs import exit_code_for
 from ecbench.workflows.comparable import comparable
 from ecbench.workflows.comparison import compare_results
@@ -187,9 +187,8 @@ class _Session:
             settings=self._settings(pairs),
             judge_times=judge_times,
         )
-        differences = [*target_differences(base.settings, new.settings), *comparison.differences]
-        outcome = AbOutcome(msgspec.structs.replace(comparison, differences=differences), base, new)
-        return outcome if differences else _with_note(outcome, _SAME_VERSIONS)
+        outcome = AbOutcome(comparison, base, new)
+        return outcome if comparison.differences else _with_note(outcome, _SAME_VERSIONS)
 
     def _settings(self, pairs: Pairs) -> dict[str, Param]:
         options, asked = self.ab.options, self.ab.round_trip

@@ -7,15 +7,13 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ecbench.core.comparison_records import DifferenceEffect, EnvironmentDifference
 from ecbench.core.errors import DataError, EcbenchError, UnavailableError
-from ecbench.targets.registry import TARGETS
 from ecbench.workflows.comparability import UNDER_TEST_NAMES, environment_differences, times_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
-    from ecbench.core.records import Environment, Param
+    from ecbench.core.records import Environment
 
 _INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*")
 _MODULE = ("-P", "-m", "ecbench")
@@ -66,20 +64,6 @@ def things_under_test(base: Environment, new: Environment, named: Collection[str
     differing = [entry.name for entry in environment_differences(base, new)]
     installed = [name for name in UNDER_TEST_NAMES if name in differing and name not in OF_THE_MACHINE]
     return tuple(dict.fromkeys([*installed, *named]))
-
-
-def target_differences(base: Mapping[str, Param], new: Mapping[str, Param]) -> list[EnvironmentDifference]:
-    """Versions of targets, such as vLLM's, that differ. They are always under test.
-
-    Args:
-        base: Settings of a result of the old side, which name the versions of what it ran.
-        new: Of the new one.
-    """
-    return [
-        EnvironmentDifference(name=name, base=base.get(name), new=new.get(name), effect=DifferenceEffect.UNDER_TEST)
-        for name in TARGETS
-        if base.get(name) != new.get(name)
-    ]
 
 
 def refuse_other_differences(base: Environment, new: Environment, under_test: Collection[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -31,7 +31,7 @@ def run_cases(
     device: Device,
     settings: dict[str, Param],
     clock: StageClock,
-    stand_ins: Callable[[], Sequence[str]] = tuple,
+    targets: Sequence[Installed] = (),
 ) -> RunResult[R]:
     """Runs cases in turn.
 
@@ -42,7 +42,7 @@ def run_cases(
         device: What the cases run on.
         settings: What the result keeps of the command line.
         clock: Takes the time of each stage.
-        stand_ins: Says which parts of the targets were replaced; asked at the end.
+        targets: What takes part; asked at the end which parts were replaced.
 
     Returns:
         The result; where Ctrl-C or a lost device ended the run, it is incomplete and holds the finished cases.
@@ -65,13 +65,36 @@ def run_cases(
         kind=kind,
         started_at=started_at,
         # Asked again: a driver that refused to pin memory did so while a case ran, and targets replace parts as needed.
-        environment=msgspec.structs.replace(environment, pinning=device.pinning, stand_ins=list(stand_ins())),
+        environment=with_targets(msgspec.structs.replace(environment, pinning=device.pinning), targets),
         settings=settings,
         cases=finished,
         complete=complete,
         ended_by=ended_by,
         stages_s=clock.seconds_by_stage(),
     )
+
+
+class Installed(Protocol):
+    """A target, or a scheduler, that is installed beside ecbench."""
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+
+    @property
+    def version(self) -> str | None:
+        """Version of what is installed; None where it is ecbench's own."""
+
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """Its parts that are replaced here, in words."""
+
+
+def with_targets(environment: Environment, targets: Sequence[Installed]) -> Environment:
+    """Says in an environment what took part beside ecbench, and what stood in for parts of it."""
+    versions = {target.name: target.version for target in targets}
+    stand_ins = [name for target in targets for name in target.stand_ins]
+    return msgspec.structs.replace(environment, stand_ins=stand_ins, vllm=versions.get("vllm"))
 
 
 def explain_device_failure(error: Exception, device: Device) -> str:

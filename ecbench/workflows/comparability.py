@@ -18,6 +18,9 @@ MEMORY_STEP_BYTES = 2 << 30
 """Machines of one class report memory that differs by what their kernels and firmware keep."""
 
 
+_VLLM = "vllm"
+
+
 class _Rule(NamedTuple):
     """One attribute of an environment.
 
@@ -52,7 +55,8 @@ RULES: tuple[_Rule, ...] = (
     _Rule("pinning", lambda env: env.pinning, refuses_times=True, may_be_tested=False),
     _Rule("emulation", lambda env: env.emulation, refuses_times=True, may_be_tested=False),
     _Rule("stand-ins", lambda env: ", ".join(env.stand_ins) or None, refuses_times=True, may_be_tested=False),
-    # Software: torch moves the bytes; the others only stand around them.
+    # Software: vLLM's connectors and torch move the bytes; the others only stand around them.
+    _Rule(_VLLM, lambda env: env.vllm, refuses_times=True, may_be_tested=True),
     _Rule("torch", lambda env: env.torch, refuses_times=True, may_be_tested=True),
     _Rule("ecbench", lambda env: env.ecbench, refuses_times=False, may_be_tested=True),
     _Rule("numpy", lambda env: env.numpy, refuses_times=False, may_be_tested=True),
@@ -85,16 +89,22 @@ def environment_differences(
             raise unknown_name("thing under test", name, UNDER_TEST_NAMES)
     return [
         EnvironmentDifference(
-            name=rule.name, base=rule.read(base), new=rule.read(new), effect=_effect(rule, under_test)
+            name=rule.name,
+            base=rule.read(base),
+            new=rule.read(new),
+            effect=_effect(rule, base, new, under_test),
         )
         for rule in RULES
         if rule.read(base) != rule.read(new)
     ]
 
 
-def _effect(rule: _Rule, under_test: Collection[str]) -> DifferenceEffect:
+def _effect(rule: _Rule, base: Environment, new: Environment, under_test: Collection[str]) -> DifferenceEffect:
     if rule.name in under_test:
         return DifferenceEffect.UNDER_TEST
+    if rule.name == _VLLM and None in {rule.read(base), rule.read(new)}:
+        # Its cases are missing from the other result; what both have did not depend on it.
+        return DifferenceEffect.SAID
     return DifferenceEffect.TIMES_REFUSED if rule.refuses_times else DifferenceEffect.SAID
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ecbench.core.conformance_records import ConformanceCase, ConformanceOutcome, ConformanceResult
 from ecbench.core.errors import EcbenchError, ExitCode, UnavailableError
 from ecbench.core.records import SCHEMA_VERSION, RunResult
@@ -94,7 +96,9 @@ def run_conformance(
         with clock.stage("target"):
             opened = session.wait_until_open()
         # Before the checks: an unknown device must not cost what they find.
-        environment = describe_environment(open_device(opened.device), opened.stand_ins)
+        environment = msgspec.structs.replace(
+            describe_environment(open_device(opened.device)), stand_ins=opened.stand_ins
+        )
         try:
             with clock.stage("checks"):
                 for check in prepared.checks:

@@ -167,7 +167,7 @@ def run_round_trip(prepared: RoundTrip, clock: StageClock, report_round: RoundRe
         device=prepared.device,
         settings=_settings(prepared),
         clock=clock,
-        stand_ins=lambda: [name for target in prepared.targets for name in target.stand_ins],
+        targets=prepared.targets,
     )
     fields = {name: getattr(grouped, name) for name in grouped.__struct_fields__}
     return RoundTripResult(**{**fields, "cases": [case for group in grouped.cases for case in group]})
@@ -181,7 +181,6 @@ def _settings(prepared: RoundTrip) -> dict[str, Param]:
         "writer": options.writer,
         "workload": options.workload,
         "target": options.target,
-        **{target.name: target.version for target in prepared.targets if target.version is not None},
         "host_memory": options.host_memory.value,
         "seed": options.seed,
         "warm_up_rounds": WARM_UP_ROUNDS,

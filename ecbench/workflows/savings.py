@@ -92,11 +92,8 @@ def run_savings(prepared: PreparedSavings, clock: StageClock, report: CaseReport
         device=prepared.device,
         settings=_settings(prepared.options),
         clock=clock,
+        targets=[] if prepared.scheduler is None else [prepared.scheduler],
     )
-    if prepared.scheduler is not None:
-        stood_in = [*result.environment.stand_ins, *prepared.scheduler.stand_ins]
-        environment = msgspec.structs.replace(result.environment, stand_ins=stood_in)
-        result = msgspec.structs.replace(result, environment=environment)
     return SavingsResult(**msgspec.structs.asdict(result))
 
 

@@ -18,6 +18,7 @@ from ecbench.kv_offload.fuzzing import draw_request
 from ecbench.kv_offload.request_file import describe_request, render_request
 from ecbench.kv_offload.shrinking import shrink
 from ecbench.report.files import refuse_unwritable, write_atomically
+from ecbench.workflows.case_runs import with_targets
 from ecbench.workflows.savings_against import as_records, label_of
 from ecbench.workflows.savings_outcomes import MASK, Outcome, check_masks, check_schedule
 
@@ -189,12 +190,11 @@ def run_fuzz(fuzz: FuzzRun, clock: StageClock, report: FuzzReport) -> SavingsRes
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     with clock.stage("fuzz"):
         complete = fuzz.run(report)
-    environment = describe_environment(open_device("cpu"))
     return SavingsResult(
         schema_version=SCHEMA_VERSION,
         kind=KIND,
         started_at=started_at,
-        environment=msgspec.structs.replace(environment, stand_ins=list(fuzz.scheduler.stand_ins)),
+        environment=with_targets(describe_environment(open_device("cpu")), [fuzz.scheduler]),
         settings={"against": fuzz.name, "fuzz": fuzz.requests, "seed": fuzz.seed, "measure": False},
         cases=[],
         complete=complete,

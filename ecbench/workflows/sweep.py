@@ -15,7 +15,7 @@ from ecbench.engine.diagnostics.device_runs import read_device_runs
 from ecbench.engine.machine import describe_environment
 from ecbench.measure.rounds import WARM_UP_ROUNDS
 from ecbench.stats.sweep_model import with_model
-from ecbench.workflows.case_runs import exit_code_for, explain_device_failure, went_wrong
+from ecbench.workflows.case_runs import exit_code_for, explain_device_failure, went_wrong, with_targets
 from ecbench.workflows.leg_notes import with_notes
 from ecbench.workflows.sweep_grid import Sweep, SweepOptions, prepare_sweep
 from ecbench.workflows.sweep_journal import (
@@ -94,7 +94,7 @@ def _journal_header(sweep: Sweep) -> JournalHeader:
         journal_version=JOURNAL_VERSION,
         scenario=sweep.plan.name,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment=describe_environment(sweep.device, [name for target in sweep.targets for name in target.stand_ins]),
+        environment=with_targets(describe_environment(sweep.device), sweep.targets),
         axes={name: list(values) for name, values in sweep.axes.items()},
         max_batch_bytes=sweep.plan.max_batch_bytes,
         rounds=sweep.plan.rounds,
@@ -166,7 +166,6 @@ def _settings(sweep: Sweep, ledger: Ledger) -> dict[str, Param]:
         "budget_s": sweep.plan.budget_s,
         "seed": sweep.options.seed,
         "target": sweep.options.target,
-        **{target.name: target.version for target in sweep.targets},
         "warm_up_rounds": WARM_UP_ROUNDS,
         "processes": ledger.last_process + 1,
     }

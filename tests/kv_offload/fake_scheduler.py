@@ -62,6 +62,7 @@ class FakeScheduler:
     change: Callable[[SchedulerRequest, Scheduled], Scheduled] = unchanged
     before: Callable[[SchedulerRequest], object] = lambda _: None
     masks_change: bool = False
+    name: str = "vllm"
     version: str = "0.33.0"
     stand_ins: tuple[str, ...] = ("config object",)
     asked: list[SchedulerRequest] = field(default_factory=list)

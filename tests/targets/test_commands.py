@@ -77,7 +77,7 @@ def test_a_case_of_vllm_is_named_and_described_as_such(vllm_tree, here):
     (case,) = document["cases"]
     assert case["case_id"] == "tiny/qwen2-vl-2b@vllm"
     assert (case["params"]["target"], case["params"]["engine"], case["params"]["writer"]) == ("vllm",) * 3
-    assert (document["settings"]["target"], document["settings"]["vllm"]) == ("vllm", "0.32.9")
+    assert (document["settings"]["target"], document["environment"]["vllm"]) == ("vllm", "0.32.9")
     assert "config object" in document["environment"]["stand_ins"]
     assert [leg["status"] for leg in case["legs"]] == ["passed", "passed"]
 
@@ -242,7 +242,7 @@ def test_a_sweep_puts_vllm_s_cells_beside_the_reference_s(vllm_tree, here):
     vllm = [case for case in document["cases"] if case["params"].get("target") == "vllm"]
     assert {(case["params"]["engine"], case["params"]["writer"]) for case in vllm} == {("vllm", "vllm")}
     assert {leg["status"] for case in document["cases"] for leg in case["legs"]} == {"passed"}
-    assert (document["settings"]["target"], document["settings"]["vllm"]) == ("both", "0.32.9")
+    assert (document["settings"]["target"], document["environment"]["vllm"]) == ("both", "0.32.9")
     assert document["environment"]["stand_ins"] != []
 
 

@@ -104,7 +104,7 @@ def test_it_says_what_stands_in_and_how_the_region_is_held(vllm, cpu):
     session = small_session(cpu)
     assert session.stand_ins == ("cpu",)
     assert session.notes == (
-        "vLLM 0.32.0: its worker, region, descriptors and copies",
+        "vLLM's own worker, region, descriptors and copies",
         "vLLM's region has no guard bytes: a write past its end is not seen",
     )
 

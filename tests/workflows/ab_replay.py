@@ -27,7 +27,6 @@ class Replay:
         slowdown: Of the new side's save.
         slowdown_of_load: Of its load.
         environments: What differs from the usual environment, by side.
-        settings: Added to a result's settings, by side.
         seed: Of the noise.
         still: No noise at all between process rounds.
         spoil: By number of the process, from 0 and warm-ups included: what happens instead, or to its result.
@@ -37,7 +36,6 @@ class Replay:
     slowdown: float = 0.0
     slowdown_of_load: float = 0.0
     environments: dict = field(default_factory=dict)
-    settings: dict = field(default_factory=dict)
     seed: int = 0
     still: bool = False
     spoil: dict = field(default_factory=dict)
@@ -69,9 +67,7 @@ class Replay:
             _scaled(leg(name), factor * (1 + slowdown)) for name, slowdown in zip(("save", "load"), slower, strict=True)
         ]
         cases = [case(*legs, case_id=f"{name}/example") for name in options.scenarios]
-        return result(
-            *cases, environment=self.environments.get(side), settings={"seed": 0, **self.settings.get(side, {})}
-        )
+        return result(*cases, environment=self.environments.get(side), settings={"seed": 0})
 
 
 def _scaled(made, factor):

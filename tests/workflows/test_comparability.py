@@ -29,7 +29,7 @@ REFUSING = {
     "stand_ins": ["torch.Event"],
     "torch": "2.12.0",
 }
-SAID = {"ecbench": "0.2.0", "numpy": "2.0.0", "python": "3.12.1", "kernel": "6.2.0"}
+SAID = {"ecbench": "0.2.0", "numpy": "2.0.0", "python": "3.12.1", "kernel": "6.2.0", "vllm": "0.33.0"}
 
 
 def _differences(under_test=(), **changes):
@@ -61,6 +61,14 @@ def test_what_stands_around_the_copies_is_only_said(field, value):
     assert times_refusal([difference]) is None
 
 
+def test_times_of_two_versions_of_vllm_are_not_compared_unless_it_is_under_test():
+    old, new = (msgspec.structs.replace(ENVIRONMENT, vllm=version) for version in ("0.32.0", "0.33.0"))
+    (difference,) = environment_differences(old, new)
+    assert (difference.name, difference.effect) == ("vllm", DifferenceEffect.TIMES_REFUSED)
+    (difference,) = environment_differences(old, new, ["vllm"])
+    assert difference.effect is DifferenceEffect.UNDER_TEST
+
+
 def test_another_device_index_of_one_product_is_no_difference():
     one, two = (msgspec.structs.replace(ENVIRONMENT, device=f"cuda:{index}") for index in (0, 1))
     assert environment_differences(one, two) == []
@@ -77,7 +85,7 @@ def test_the_thing_under_test_may_differ(name):
 
 
 def test_a_machine_cannot_be_under_test():
-    with pytest.raises(EcbenchError, match="unknown thing under test 'host CPU': choose one of driver, torch"):
+    with pytest.raises(EcbenchError, match="unknown thing under test 'host CPU': choose one of driver, vllm, torch"):
         _differences(("host CPU",))
 
 

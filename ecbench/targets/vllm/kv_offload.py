@@ -96,7 +96,7 @@ class VllmKvSession:
     def notes(self) -> tuple[str, ...]:
         """Whose code runs, in what its region differs from the reference's, and whether it is pinned."""
         pinned = self._device.copies_inside_submit or self._region.is_pinned
-        whose = f"vLLM {self._version}: its worker, region, descriptors and copies"
+        whose = "vLLM's own worker, region, descriptors and copies"
         held = (*(() if pinned else (_NOT_PINNED,)), *((_ROCM,) if torch.version.hip else ()))
         return (whose, _NO_GUARDS, *self._slot_notes, *held)
 

@@ -44,6 +44,8 @@ class VllmScheduler:
         UnavailableError: No vLLM, or one without the names that are needed.
     """
 
+    name = "vllm"
+
     def __init__(self) -> None:
         self.version = load_vllm().version
         self._also: dict[str, None] = {}

@@ -55,7 +55,7 @@ class WorkerSteps:
     def notes(self) -> tuple[str, ...]:
         """Whose code runs, and what cannot be checked."""
         notes = [
-            f"vLLM {self._version}: its worker, descriptors and copies",
+            "vLLM's own worker, descriptors and copies",
             "vLLM's region has no guard bytes: a write past its end is not seen",
         ]
         if not self._device.copies_inside_submit:
