@@ -79,7 +79,8 @@ def selftest(
     if result.cases:
         publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet, formats=REPORTS)
     if not result.complete:
-        typer.echo(f"ecbench: {result.ended_by or 'interrupted'}; nothing was judged", err=True)
+        kept = "the turns that were finished are judged" if result.cases else "nothing was judged"
+        typer.echo(f"ecbench: {result.ended_by or 'interrupted'}; {kept}", err=True)
     return code
 
 

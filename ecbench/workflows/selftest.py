@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from ecbench.core.errors import CopyRefusedError, ExitCode, UnavailableError
@@ -150,15 +151,17 @@ def run_selftest(prepared: Selftest, clock: StageClock, report: Progress) -> Sel
         report: Told now and then how far it is.
 
     Returns:
-        The result; where Ctrl-C or a lost device ended the run, it is incomplete and has no case.
+        The result. Where Ctrl-C or a lost device ended the run, it is incomplete: without a case while faults were
+        injected, later with the turns that were finished.
 
     Raises:
         EcbenchError: A process round failed, or a copy was refused.
     """
     options = prepared.options
-    return run_cases(
+    turns = _Turns()
+    result = run_cases(
         prepared.faults_on.cases,
-        lambda *_: _run_case(prepared, clock, report),
+        lambda *_: _run_case(prepared, turns, clock, report),
         kind=KIND,
         device=prepared.faults_on.device,
         settings={
@@ -172,14 +175,23 @@ def run_selftest(prepared: Selftest, clock: StageClock, report: Progress) -> Sel
         },
         clock=clock,
     )
+    return msgspec.structs.replace(result, complete=result.complete and not turns.interrupted)
 
 
-def _run_case(prepared: Selftest, clock: StageClock, report: Progress) -> SelftestCase:
+@dataclass
+class _Turns:
+    """The process rounds of the turns that were finished."""
+
+    rounds: list[ProcessRound] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def _run_case(prepared: Selftest, turns: _Turns, clock: StageClock, report: Progress) -> SelftestCase:
     case = prepared.faults_on.cases[0]
     with clock.stage("faults"):
         faults = inject_faults(prepared.faults_on, report)
     with clock.stage("process rounds"):
-        process_rounds = _gather(prepared, report)
+        _gather(turns, prepared, report)
     with clock.stage("statistics"):
         return with_rates(
             SelftestCase(
@@ -191,7 +203,7 @@ def _run_case(prepared: Selftest, clock: StageClock, report: Progress) -> Selfte
                 repeats=REPEATS,
                 seed=prepared.options.seed,
                 promises=PROMISES,
-                process_rounds=process_rounds,
+                process_rounds=turns.rounds,
                 faults=faults,
             )
         )
@@ -241,18 +253,20 @@ def _outcome(fault: Fault, leg: LegResult, injection: FaultInjection) -> Injecte
     )
 
 
-def _gather(prepared: Selftest, report: Progress) -> list[ProcessRound]:
+def _gather(turns: _Turns, prepared: Selftest, report: Progress) -> None:
     extent = prepared.extent
-    rounds: list[ProcessRound] = []
-    with warm_server() as server:
-        turns = run_turns(
-            server.run_round, prepared.request, least=extent.pairs, most=extent.turns, budget_s=extent.budget_s
-        )
-        for turn, entries in enumerate(turns):
-            if turn % max(1, extent.turns // _REPORTS_PER_RUN) == 0:
-                report(f"turn {turn + 1} of {extent.turns}: {len(entries)} process rounds each")
-            rounds += entries
-    return rounds
+    try:
+        with warm_server() as server:
+            finished = run_turns(
+                server.run_round, prepared.request, least=extent.pairs, most=extent.turns, budget_s=extent.budget_s
+            )
+            for turn, entries in enumerate(finished):
+                if turn % max(1, extent.turns // _REPORTS_PER_RUN) == 0:
+                    report(f"turn {turn + 1} of {extent.turns}: {len(entries)} process rounds each")
+                turns.rounds += entries
+    except KeyboardInterrupt:
+        # The faults, and the turns so far, are worth keeping.
+        turns.interrupted = True
 
 
 def missed(case: SelftestCase) -> list[InjectedFault]:

@@ -90,11 +90,23 @@ def test_a_device_that_gets_lost_is_exit_code_3(run):
     assert "cuda:0 is gone; nothing was judged" in shown.stderr
 
 
-def test_ctrl_c_is_exit_code_130(run, here):
+def test_ctrl_c_is_exit_code_130_and_saves_what_was_found(run, here):
     def interrupt():
         raise KeyboardInterrupt
 
     shown = run(answer=interrupt)
+    assert shown.exit_code == ExitCode.INTERRUPTED
+    assert "interrupted; the turns that were finished are judged" in shown.stderr
+    assert "1 of 1 injected faults were found" in shown.stdout
+    assert {path.suffix for path in (here / "reports").iterdir()} == {".json", ".md"}
+
+
+def test_ctrl_c_among_the_faults_saves_nothing(run, here, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workflow, "run_round_trip", interrupt)
+    shown = run(faults=())
     assert shown.exit_code == ExitCode.INTERRUPTED
     assert "interrupted; nothing was judged" in shown.stderr
     assert not list((here / "reports").iterdir())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -138,6 +139,23 @@ def test_an_interrupted_run_has_no_case(options, monkeypatch):
     monkeypatch.setattr(workflow, "run_round_trip", interrupt)
     found = run_selftest(prepare_selftest(options()), StageClock(), _nothing)
     assert (found.complete, found.cases, exit_code_of(found)) == (False, [], ExitCode.INTERRUPTED)
+
+
+def test_ctrl_c_keeps_the_faults_and_the_turns_that_were_finished(options, monkeypatch):
+    def two_turns(run_round, request, *, most, least, budget_s):
+        finished = process_rounds(turns=2)
+        yield finished[:6]
+        yield finished[6:]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workflow, "run_turns", two_turns)
+    monkeypatch.setattr(workflow, "warm_server", lambda: nullcontext(SimpleNamespace(run_round=None)))
+    found = run_selftest(prepare_selftest(options()), StageClock(), _nothing)
+    assert (found.complete, exit_code_of(found)) == (False, ExitCode.INTERRUPTED)
+    (kept,) = found.cases
+    assert kept.turns == 2
+    assert {entry.fault for entry in kept.faults} == set(Fault)
+    assert kept.rates == []
 
 
 @pytest.mark.parametrize(
