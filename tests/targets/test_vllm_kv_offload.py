@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -241,3 +242,16 @@ def test_only_a_cpu_gets_more_than_the_barrier(monkeypatch, device_type, pins, e
     assert len(named) == len(expected)
     assert all(word in name for word, name in zip(expected, named, strict=True))
     assert worker.PIN_MEMORY is (pins and device_type in {"cuda", "xpu"})
+
+
+def test_what_the_worker_prints_stays_off_stdout(vllm, cpu, monkeypatch, capfd):
+    session = small_session(cpu)
+    monkeypatch.setattr(FakeWorker, "wait", lambda *_: sys.stdout.write("waiting"))
+    shut_down = FakeWorker.shutdown
+    monkeypatch.setattr(FakeWorker, "shutdown", lambda worker: (sys.stdout.write("bye"), shut_down(worker)))
+    session.store()
+    session.close()
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "waiting" in captured.err
+    assert "bye" in captured.err

@@ -14,7 +14,7 @@ import torch
 from ecbench.core.descriptors import CopyTimes
 from ecbench.core.errors import CopyRefusedError, EcbenchError, UnavailableError
 from ecbench.core.units import format_bytes
-from ecbench.targets.vllm.installation import load_vllm, part_of
+from ecbench.targets.vllm.installation import keep_off_stdout, load_vllm, part_of
 from ecbench.targets.vllm.kv_layout import SLOT_ORDER, refer_to_caches
 from ecbench.targets.vllm.kv_stand_ins import install_kv_stand_ins
 from ecbench.targets.vllm.kv_worker import create_kv_region, job_of, open_kv_worker
@@ -64,7 +64,8 @@ class VllmKvSession:
         self._load_job = job_of(placed.loads)
         refs = refer_to_caches(placed.memory)
         self._slot_notes = _slot_notes(refs.slot_bytes, placed.memory.layout.host_slot_bytes)
-        self._region = create_kv_region(refs, placed.memory.host.slots)
+        with keep_off_stdout():
+            self._region = create_kv_region(refs, placed.memory.host.slots)
         try:
             with self._refusals("take the caches"):
                 self._worker = open_kv_worker(refs, caches, placed.memory, self._region)
@@ -116,7 +117,8 @@ class VllmKvSession:
             return
         # A tensor of ours over the region would keep vLLM from unmapping it.
         self._whole = None
-        self._worker.shutdown()
+        with keep_off_stdout():
+            self._worker.shutdown()
 
     def _run(self, what: str, submit: Callable[[int], bool], clock: _HandlerClock) -> CopyTimes:
         """Submits a job, waits for it, and takes the times of its parts."""
@@ -145,7 +147,8 @@ class VllmKvSession:
     def _refusals(self, what: str) -> Iterator[None]:
         """Turns what vLLM raises into one line; a device that failed is left to who opened it."""
         try:
-            yield
+            with keep_off_stdout():
+                yield
         except EcbenchError:
             raise
         except Exception as error:
