@@ -137,6 +137,8 @@ def merge_adjacent(plan: CopyPlan) -> CopyPlan:
     source_ends = plan.source_offsets + plan.sizes
     destination_ends = plan.destination_offsets + plan.sizes
     breaks = (plan.source_offsets[1:] != source_ends[:-1]) | (plan.destination_offsets[1:] != destination_ends[:-1])
+    if breaks.all():
+        return plan
     first = np.append(0, np.flatnonzero(breaks) + 1)
     return CopyPlan(
         plan.source_offsets[first],
