@@ -165,7 +165,8 @@ def dsv4_swa_savings(
         step_tokens=step_tokens,
     )
     progress = _progress(quiet=quiet)
-    prepared = prepare_savings(options, progress)
+    with clock.stage("prepare"):
+        prepared = prepare_savings(options, progress)
     refuse_unwritable_targets(out, json_path)
     result = run_savings(prepared, clock, progress)
     code = exit_code_of(result)
@@ -196,7 +197,9 @@ def _fuzz(
     refuse_unwritable_targets(out, json_path)
     progress = _progress(quiet=quiet)
     clock = StageClock(imports_s=seconds_since_process_start())
-    result = run_fuzz(FuzzRun(name, open_scheduler(name, progress), requests, seed, out), clock, progress)
+    with clock.stage("prepare"):
+        scheduler = open_scheduler(name, progress)
+    result = run_fuzz(FuzzRun(name, scheduler, requests, seed, out), clock, progress)
     code = exit_code_of(result)
     publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
     if not result.complete:

@@ -88,7 +88,8 @@ def roundtrip(
         target=target,
     )
     announce_imports(target, quiet=quiet)
-    prepared = prepare_round_trip(options)
+    with clock.stage("prepare"):
+        prepared = prepare_round_trip(options)
     if dry_run:
         return _print_needs(prepared)
     return _run(prepared, clock, json_path, out, quiet=quiet)

@@ -18,8 +18,10 @@ PASSED = Verdict(outcome=ConformanceOutcome.PASSED, happened=None, smallest_inpu
 
 @pytest.fixture(autouse=True)
 def _no_child_is_left():
+    # What other tests of this process keep, such as a server of shared memory, is not ours.
+    before = {child.pid for child in psutil.Process().children()}
     yield
-    assert psutil.Process().children() == []
+    assert {child.pid for child in psutil.Process().children()} <= before
 
 
 def test_what_it_says_is_heard_in_order_and_its_verdict_counts():
