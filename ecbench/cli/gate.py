@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,9 +25,11 @@ from ecbench.core.errors import ExitCode
 from ecbench.core.host_memory import HostMemoryKind
 
 if TYPE_CHECKING:
-    from ecbench.core.records import RoundTripResult
+    from ecbench.core.comparison_records import ComparisonResult
+    from ecbench.core.records import RunResult
     from ecbench.measure.stages import StageClock
-    from ecbench.workflows.gate import Gate
+    from ecbench.workflows.command_gate import CommandGate
+    from ecbench.workflows.gate import Gate, GateOptions, RoundTripGate
 
 
 @reports_errors
@@ -66,6 +69,9 @@ def gate(
 ) -> ExitCode:
     """Run round trips, compare them with a baseline, and fail where they got worse.
 
+    Where the baseline is a result of dsv4-swa-savings, probe-ptr-overflow or scan-ptrs, that command runs again, with
+    the options it had then.
+
     Exact gates always: right bytes, blocks, descriptors, bytes copied and checked. Times are gated as --config says, at
     a 5% slowdown without it; the baseline is of another time, so the limit is twice as wide, and three times with one
     process each. A baseline of another kind of machine has exact gates only.
@@ -74,7 +80,8 @@ def gate(
     baseline, 5 inconclusive with --strict, 130 interrupted.
     """
     from ecbench.measure.stages import StageClock, seconds_since_process_start  # noqa: PLC0415 - keeps --help light
-    from ecbench.workflows.gate import GateOptions, prepare_gate, prepare_update  # noqa: PLC0415 - imports torch
+    from ecbench.workflows.command_gate import ROUND_TRIP, command_of  # noqa: PLC0415 - imports torch
+    from ecbench.workflows.gate import GateOptions, prepare_gate, prepare_update  # noqa: PLC0415 - as above
     from ecbench.workflows.round_trip import RoundTripOptions  # noqa: PLC0415 - imports torch
 
     clock = StageClock(imports_s=seconds_since_process_start())
@@ -95,13 +102,17 @@ def gate(
         processes=processes,
         strict=strict,
     )
+    if command_of(baseline) != ROUND_TRIP:
+        if update:
+            return _update_command(options, json_path, quiet=quiet)
+        return _judge_command(options, json_path, out, quiet=quiet)
     announce_imports(target, quiet=quiet)
     if update:
         return _update(prepare_update(options), clock, json_path, quiet=quiet)
     return _judge(prepare_gate(options), clock, json_path, out, quiet=quiet)
 
 
-def _update(gate: Gate, clock: StageClock, json_path: Path | None, *, quiet: bool) -> ExitCode:
+def _update(gate: RoundTripGate, clock: StageClock, json_path: Path | None, *, quiet: bool) -> ExitCode:
     from ecbench.workflows.gate import run_processes, write_baseline  # noqa: PLC0415 - imports torch
 
     with round_progress(quiet=quiet) as report_round:
@@ -116,17 +127,15 @@ def _update(gate: Gate, clock: StageClock, json_path: Path | None, *, quiet: boo
     return ExitCode.OK
 
 
-def _judge(gate: Gate, clock: StageClock, json_path: Path | None, out: Path, *, quiet: bool) -> ExitCode:
-    from ecbench.workflows.gate import exit_code_of, judge_run, processes_of, run_processes  # noqa: PLC0415 - as above
+def _judge(gate: RoundTripGate, clock: StageClock, json_path: Path | None, out: Path, *, quiet: bool) -> ExitCode:
+    from ecbench.workflows.gate import judge_run, processes_of, run_processes  # noqa: PLC0415 - as above
 
     refuse_unwritable_targets(out, json_path)
     with round_progress(quiet=quiet) as report_round:
         run = run_processes(gate, clock, report_round)
     if not run.cases:
         return _report_unfinished(run, "nothing was compared")
-    result = judge_run(gate, run)
-    code = exit_code_of(gate, result)
-    publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
+    code = _publish(gate, judge_run(gate, run), json_path, out, quiet=quiet)
     if run.complete:
         return code
     return _report_unfinished(
@@ -134,8 +143,49 @@ def _judge(gate: Gate, clock: StageClock, json_path: Path | None, out: Path, *, 
     )
 
 
-def _report_unfinished(run: RoundTripResult, consequence: str) -> ExitCode:
-    from ecbench.workflows.round_trip import exit_code_of  # noqa: PLC0415 - imports torch
+def _update_command(options: GateOptions, json_path: Path | None, *, quiet: bool) -> ExitCode:
+    from ecbench.workflows.command_gate import prepare_command_update, write_again  # noqa: PLC0415 - imports torch
+
+    gate = prepare_command_update(options)
+    run = _run_command(gate, quiet=quiet)
+    if json_path is not None:
+        write_json(json_path, run)
+    if not run.complete:
+        return _report_unfinished(run, "no baseline was written")
+    write_again(gate, run)
+    if not quiet:
+        typer.echo(f"baseline: {options.baseline}", err=True)
+    return ExitCode.OK
+
+
+def _judge_command(options: GateOptions, json_path: Path | None, out: Path, *, quiet: bool) -> ExitCode:
+    from ecbench.workflows.command_gate import judge_again, prepare_command_gate  # noqa: PLC0415 - imports torch
+
+    gate = prepare_command_gate(options)
+    refuse_unwritable_targets(out, json_path)
+    run = _run_command(gate, quiet=quiet)
+    code = _publish(gate, judge_again(gate, run), json_path, out, quiet=quiet)
+    return code if run.complete else _report_unfinished(run, "compared what was finished")
+
+
+def _run_command(gate: CommandGate, *, quiet: bool) -> RunResult[Any]:
+    from ecbench.workflows.command_gate import run_again  # noqa: PLC0415 - imports torch
+
+    if not quiet:
+        typer.echo(f"gate: running ecbench {shlex.join(gate.arguments)}", err=True)
+    return run_again(gate)
+
+
+def _publish(gate: Gate, result: ComparisonResult, json_path: Path | None, out: Path, *, quiet: bool) -> ExitCode:
+    from ecbench.workflows.gate import exit_code_of  # noqa: PLC0415 - imports torch
+
+    code = exit_code_of(gate, result)
+    publish_result(result, json_path, out, silent=quiet and code is ExitCode.OK, quiet=quiet)
+    return code
+
+
+def _report_unfinished(run: RunResult[Any], consequence: str) -> ExitCode:
+    from ecbench.workflows.case_runs import exit_code_for  # noqa: PLC0415 - imports torch
 
     typer.echo(f"ecbench: {run.ended_by or 'interrupted'}; {consequence}", err=True)
-    return exit_code_of(run)
+    return exit_code_for(run, failed=False)

@@ -58,10 +58,7 @@ def read_stored(path: Path) -> AnyResult:
     Raises:
         DataError: The file cannot be read, is no result of a known kind, or is of a newer schema.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}): {_MEND}") from error
+    data = _read(path)
     kind = _kind(data, str(path))
     try:
         result = cast("AnyResult", msgspec.json.decode(data, type=KINDS[kind].result_type))
@@ -70,6 +67,22 @@ def read_stored(path: Path) -> AnyResult:
     if result.kind != kind:
         raise DataError(f"{path}: damaged result (two kinds, {kind!r} and {result.kind!r}): {_MEND}")
     return result
+
+
+def stored_kind(path: Path) -> str:
+    """Reads of which kind a result is, and no more of it.
+
+    Raises:
+        DataError: The file cannot be read, is no result of a known kind, or is of a newer schema.
+    """
+    return _kind(_read(path), str(path))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}): {_MEND}") from error
 
 
 def _kind(data: bytes, where: str) -> str:

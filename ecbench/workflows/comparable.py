@@ -183,6 +183,9 @@ def _savings_case(case: SavingsCase) -> ComparableCase:
     if case.proof is not None:
         figures["hits that cannot be loaded"] = ExactFigure(len(case.proof.not_loadable), len(case.proof.not_loadable))
         figures["lost_tokens"] = ExactFigure(case.proof.lost_tokens, case.proof.lost_tokens)
+    if case.against is not None:
+        differences = len(case.against.differences) + (case.against.refused is not None)
+        figures["differences from the scheduler"] = ExactFigure(differences, differences)
     measured = _round_trip_case(case)
     return ComparableCase(case.case_id, measured.identity, (ComparableLeg(WHOLE_CASE, figures), *measured.legs))
 
@@ -205,6 +208,8 @@ def _scan_case(case: ScanCase) -> ComparableCase:
         f"{finding.rule} in {finding.path}: {finding.expression} [{finding.identity}]": ExactFigure(1, 1)
         for finding in case.findings
     }
+    # Else a file with findings would become better by a syntax error.
+    figures |= {f"not parsed: {file.path}": ExactFigure(1, 1) for file in case.unparsable}
     return ComparableCase(case.case_id, {}, (ComparableLeg(WHOLE_CASE, figures),))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,7 +24,9 @@ from ecbench.workflows.timing_rules import GateConfig, OnInconclusive, read_gate
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ecbench.core.records import RunResult
     from ecbench.measure.stages import StageClock
+    from ecbench.workflows.comparable import ComparableResult
     from ecbench.workflows.round_trip import RoundReport, RoundTrip
 
 KIND = "gate"
@@ -55,24 +57,33 @@ class GateOptions:
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """A gate whose every file was read and whose memory fits; nothing was run yet.
+    """A gate whose every file was read; nothing was run yet.
 
     Args:
         options: What the user asked for.
-        round_trip: The run.
         config: Timing rules.
         baseline: None where one is to be written.
         processes: Process rounds to run.
     """
 
     options: GateOptions
-    round_trip: RoundTrip
     config: GateConfig
-    baseline: RoundTripResult | None
+    baseline: RunResult[Any] | None
     processes: int
 
 
-def prepare_gate(options: GateOptions) -> Gate:
+@dataclass(frozen=True, eq=False)
+class RoundTripGate(Gate):
+    """A gate on round trips whose memory fits.
+
+    Args:
+        round_trip: The run.
+    """
+
+    round_trip: RoundTrip
+
+
+def prepare_gate(options: GateOptions) -> RoundTripGate:
     """Reads the baseline and the configuration, and prepares the run.
 
     Raises:
@@ -86,10 +97,10 @@ def prepare_gate(options: GateOptions) -> Gate:
     round_trip = prepare_round_trip(options.round_trip)
     asked, known = ([case.case_id for case in round_trip.cases], [case.case_id for case in baseline.cases])
     config.refuse_idle_globs({*asked, *known})
-    return Gate(options, round_trip, config, baseline, options.processes or processes_of(baseline))
+    return RoundTripGate(options, config, baseline, options.processes or processes_of(baseline), round_trip)
 
 
-def prepare_update(options: GateOptions) -> Gate:
+def prepare_update(options: GateOptions) -> RoundTripGate:
     """Prepares a run whose result becomes the baseline.
 
     Raises:
@@ -99,7 +110,7 @@ def prepare_update(options: GateOptions) -> Gate:
     refuse_unwritable(options.baseline.parent)
     round_trip = prepare_round_trip(options.round_trip)
     config.refuse_idle_globs({case.case_id for case in round_trip.cases})
-    return Gate(options, round_trip, config, None, options.processes or DEFAULT_PROCESSES)
+    return RoundTripGate(options, config, None, options.processes or DEFAULT_PROCESSES, round_trip)
 
 
 def processes_of(result: RoundTripResult) -> int:
@@ -108,7 +119,7 @@ def processes_of(result: RoundTripResult) -> int:
     return max((1, *counts))
 
 
-def run_processes(gate: Gate, clock: StageClock, report_round: RoundReport) -> RoundTripResult:
+def run_processes(gate: RoundTripGate, clock: StageClock, report_round: RoundReport) -> RoundTripResult:
     """Runs the round trips: one process round here, several in fresh processes.
 
     Returns:
@@ -135,17 +146,34 @@ def run_processes(gate: Gate, clock: StageClock, report_round: RoundReport) -> R
     return merge_processes(results)
 
 
-def judge_run(gate: Gate, run: RoundTripResult) -> ComparisonResult:
+def judge_run(gate: RoundTripGate, run: RoundTripResult) -> ComparisonResult:
     """Compares a run with the gate's baseline.
 
     Raises:
         DataError: They cannot be compared, or a statistic failed.
     """
     assert gate.baseline is not None
+    return judge_results(gate, comparable(gate.baseline), comparable(run), ended_by=run.ended_by)
+
+
+def judge_results(
+    gate: Gate, base: ComparableResult, new: ComparableResult, *, ended_by: str | None
+) -> ComparisonResult:
+    """Compares what a gate has run.
+
+    Args:
+        gate: Its rules count.
+        base: The baseline.
+        new: The run.
+        ended_by: What ended the run early; None where nothing did.
+
+    Raises:
+        DataError: They cannot be compared, or a statistic failed.
+    """
     options = gate.options
     compared = compare_results(
-        comparable(gate.baseline),
-        comparable(run),
+        base,
+        new,
         kind=KIND,
         rules=gate.config.timing,
         under_test=gate.config.under_test,
@@ -156,10 +184,10 @@ def judge_run(gate: Gate, run: RoundTripResult) -> ComparisonResult:
             "strict": options.strict,
         },
     )
-    return msgspec.structs.replace(compared, ended_by=run.ended_by)
+    return msgspec.structs.replace(compared, ended_by=ended_by)
 
 
-def write_baseline(gate: Gate, run: RoundTripResult) -> None:
+def write_baseline(gate: RoundTripGate, run: RoundTripResult) -> None:
     """Makes a run the baseline.
 
     Raises:
@@ -170,14 +198,14 @@ def write_baseline(gate: Gate, run: RoundTripResult) -> None:
     for case in run.cases:
         for leg in case.legs:
             if leg.status is not LegStatus.PASSED:
-                raise _NoBaselineError(
+                raise NoBaselineError(
                     f"{gate.options.baseline}: not written: {case.case_id} {leg.direction} {leg.status} "
                     f"({leg.reason}): a baseline has right bytes only"
                 )
     write_atomically(gate.options.baseline, to_json(run))
 
 
-class _NoBaselineError(EcbenchError):
+class NoBaselineError(EcbenchError):
     """A run that is no baseline, because bytes are wrong."""
 
     exit_code = ExitCode.CHECK_FAILED

@@ -130,6 +130,7 @@ def _settings(prepared: PreparedProbe) -> dict[str, Param]:
     return {
         "torch": list(prepared.options.torch),
         "numpy": list(prepared.options.numpy),
+        "python": [str(path) for path in prepared.options.pythons],
         "pythons": len(prepared.pythons),
         "details": prepared.options.details,
     }

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -24,15 +24,17 @@ from ecbench.stats.summary import with_figures
 from ecbench.targets.registry import REFERENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ecbench.core.records import CaseResult, LegResult, RoundTripResult
     from ecbench.workflows.round_trip import RoundTripOptions
 
+R = TypeVar("R")
 THIS_INSTALLATION = (sys.executable, "-m", "ecbench")
 """The command of the ecbench that runs."""
 _MADE_FOR_A_STEP = frozenset({"GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"})
 """Variables that make a command report to the CI step it runs in: only the whole does, not each of its processes."""
+_WITH_A_RESULT = frozenset({ExitCode.OK, ExitCode.CHECK_FAILED})
 _STATUS_ORDER = (LegStatus.PASSED, LegStatus.SKIPPED, LegStatus.ERROR, LegStatus.FAILED)
 
 
@@ -47,17 +49,36 @@ def run_in_fresh_process(options: RoundTripOptions, command: Sequence[str] = THI
         EcbenchError: What the process said, with the class that fits its exit code.
         KeyboardInterrupt: The process was interrupted.
     """
+    return run_command(
+        [*command, *arguments_of(options)], load_round_trip, what="a process round", with_a_result=_WITH_A_RESULT
+    )
+
+
+def run_command(
+    arguments: Sequence[str], load: Callable[[Path], R], *, what: str, with_a_result: Collection[ExitCode]
+) -> R:
+    """Runs any command that writes its result with ``--json`` in a process of its own.
+
+    Args:
+        arguments: The whole command line, but where results and reports go.
+        load: Reads the result.
+        what: Names the run in messages.
+        with_a_result: Exit codes that leave a result to be read.
+
+    Raises:
+        EcbenchError: What the process said, with the class that fits its exit code.
+        KeyboardInterrupt: The process was interrupted.
+    """
     with tempfile.TemporaryDirectory(prefix="ecbench-process-") as folder:
         result_path = Path(folder) / "result.json"
-        arguments = [*command, *arguments_of(options), "--json", str(result_path), "--out", folder, "--quiet"]
-        finished = _finish(arguments)
-        if finished.returncode not in {ExitCode.OK, ExitCode.CHECK_FAILED} or not result_path.exists():
-            raise _failure(finished)
+        finished = _finish([*arguments, "--json", str(result_path), "--out", folder, "--quiet"])
+        if finished.returncode not in with_a_result or not result_path.exists():
+            raise _failure(finished, what)
         try:
-            return load_round_trip(result_path)
+            return load(result_path)
         except DataError as error:
             # The file is gone when this is read.
-            raise DataError(f"the result of a process round: {str(error).removeprefix(f'{result_path}: ')}") from error
+            raise DataError(f"the result of {what}: {str(error).removeprefix(f'{result_path}: ')}") from error
 
 
 def ask_version(command: Sequence[str]) -> str:
@@ -110,14 +131,14 @@ def arguments_of(options: RoundTripOptions) -> list[str]:
     return arguments
 
 
-def _failure(finished: subprocess.CompletedProcess[str]) -> BaseException:
+def _failure(finished: subprocess.CompletedProcess[str], what: str) -> BaseException:
     if finished.returncode == ExitCode.INTERRUPTED:
         return KeyboardInterrupt()
     errors: dict[int, type[EcbenchError]] = {
         ExitCode.USAGE: EcbenchError,
         ExitCode.UNAVAILABLE: UnavailableError,
     }
-    return errors.get(finished.returncode, DataError)(f"a process round failed: {_last_words(finished)}")
+    return errors.get(finished.returncode, DataError)(f"{what} failed: {_last_words(finished)}")
 
 
 def _last_words(finished: subprocess.CompletedProcess[str]) -> str:

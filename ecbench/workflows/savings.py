@@ -123,13 +123,29 @@ def _run_case(
 
 
 def _settings(options: SavingsOptions) -> dict[str, Param]:
+    """All that was asked for: a gate runs it again."""
     measure = options.measure
     return {
-        "device": options.device if measure else None,
+        "model": list(options.models),
+        "tokens": list(options.tokens),
+        "policy": list(options.policies),
+        "retention_interval": list(options.retention_intervals),
+        "alignment_tokens": options.alignment_tokens,
+        "block_size": options.block_size,
+        "blocks_per_chunk": options.blocks_per_chunk,
+        "connector_block_size": options.connector_block_size,
+        "eagle": options.eagle,
+        "mtp": options.mtp,
+        "indexer": options.indexer,
+        "cache_dtype": options.cache_dtype,
+        "tp": options.tensor_parallel,
+        "host_layout": options.host_layout.value if options.host_layout is not None else None,
+        "host_memory_bytes": options.host_memory_bytes,
         "prove": options.prove,
         "measure": measure is not None,
-        "host_memory_bytes": options.host_memory_bytes,
-        **({"against": options.against} if options.against is not None else {}),
+        "device": options.device if measure else None,
+        "against": options.against,
+        "step_tokens": options.step_tokens,
         **(measure.as_settings() if measure else {}),
     }
 

@@ -131,11 +131,12 @@ def _case(root: Path, scanned: list[ScannedFile], findings: list[Finding], known
 
 
 def _settings(options: ScanOptions) -> dict[str, Param]:
+    accepted = options.write_baseline or options.baseline
     return {
         "path": str(options.path) if options.path is not None else None,
         "package": options.package,
         "fail_on": options.fail_on.value,
-        "baseline": str(options.baseline) if options.baseline is not None else None,
+        "baseline": str(accepted) if accepted is not None else None,
         "strict": options.strict,
     }
 
