@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ecbench.core.descriptors import Direction
-from ecbench.core.host_memory import HostMemoryKind
-from ecbench.transfer.writers import DEFAULT_WRITER
+from ecbench.workflows.machine_axes import cell_name, machine_params
 
 if TYPE_CHECKING:
+    from ecbench.core.host_memory import HostMemoryKind
     from ecbench.core.records import Param
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.copy_geometry import CopyGeometry
 
 DIRECTIONS: dict[str, Direction] = {"save": Direction.TO_HOST, "load": Direction.TO_DEVICE}
@@ -46,7 +47,7 @@ class CopyCell:
     engine: str
     directions: tuple[str, ...]
     skipped: str | None
-    target: str | None = None
+    target: Target | None = None
 
     @property
     def case_id(self) -> str:
@@ -56,11 +57,7 @@ class CopyCell:
         parts += [f"run={geometry.run_length}"] if geometry.run_length > 1 else []
         parts += [f"offset={geometry.byte_offset}"] if geometry.byte_offset else []
         parts += [] if self.coalesce else ["apart"]
-        parts += [self.host_memory.value] if self.host_memory is HostMemoryKind.PINNED else []
-        if self.target is not None:
-            return f"{self.scenario}/{','.join(parts)}@{self.target}"
-        parts += [self.writer] if self.writer != DEFAULT_WRITER else []
-        return f"{self.scenario}/{','.join([*parts, self.engine])}"
+        return cell_name(self.scenario, parts, self)
 
     @property
     def params(self) -> dict[str, Param]:
@@ -71,10 +68,7 @@ class CopyCell:
             "run_length": self.geometry.run_length,
             "byte_offset": self.geometry.byte_offset,
             "coalesce": self.coalesce,
-            "host_memory": self.host_memory.value,
-            "writer": self.writer,
-            "engine": self.engine,
-            **({} if self.target is None else {"target": self.target}),
+            **machine_params(self),
         }
 
     @property

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ecbench.core.host_memory import HostMemoryKind
 from ecbench.measure.device_memory import CHUNK_BYTES
-from ecbench.targets.registry import TARGETS
 from ecbench.workflows.copy_cell import DIRECTIONS, KIB, CopyCell
 from ecbench.workflows.copy_geometry import CopyGeometry
 from ecbench.workflows.copy_session import CopySession
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from ecbench.core.protocols import Device
     from ecbench.measure.stages import StageClock
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.sweep_axes import AxisValue, AxisValues
     from ecbench.workflows.sweep_family import Cell, Devices
 
@@ -53,7 +53,12 @@ class CopyFamily:
         return complete_machine_axes(values, device)
 
     def cell(
-        self, scenario: str, values: Mapping[str, AxisValue], directions: tuple[str, ...], devices: Devices
+        self,
+        scenario: str,
+        values: Mapping[str, AxisValue],
+        directions: tuple[str, ...],
+        devices: Devices,
+        targets: Mapping[str, Target],
     ) -> CopyCell:
         """Makes one cell, and finds out whether it can run here."""
         geometry = CopyGeometry(
@@ -63,13 +68,13 @@ class CopyFamily:
             byte_offset=int(values["byte_offset"]),
         )
         host_memory, engine = HostMemoryKind(str(values["host_memory"])), str(values["engine"])
-        target = engine if engine in TARGETS else None
+        target = targets.get(engine)
         return CopyCell(
             scenario=scenario,
             geometry=geometry,
             coalesce=bool(values["coalesce"]),
             host_memory=host_memory,
-            writer=target or str(values["writer"]),
+            writer=target.writer if target else str(values["writer"]),
             engine=engine,
             directions=directions,
             skipped=_why_skipped(geometry, host_memory, engine, devices[host_memory]),
@@ -91,6 +96,7 @@ class CopyFamily:
             + (0 if on_host else sum(_check_bytes(_of_kind(runnable, kind)) for kind in kinds)),
             device_is_host=on_host,
             process_bytes=process_bytes() + sum(geometry.plan_bytes for geometry in geometries),
+            mend="use fewer or smaller blocks",
         )
 
     def open(
@@ -130,7 +136,4 @@ def _check_bytes(cells: Sequence[CopyCell]) -> int:
 def _why_skipped(geometry: CopyGeometry, host_memory: HostMemoryKind, engine: str, device: Device) -> str | None:
     if geometry.run_length > geometry.blocks:
         return f"runs of {geometry.run_length} blocks are longer than a batch of {geometry.blocks}"
-    if engine in TARGETS:
-        pageable = host_memory is HostMemoryKind.PAGEABLE and not device.copies_inside_submit
-        return f"target {engine} pins its region itself: there are no pageable copies" if pageable else None
     return why_not_here(host_memory, engine, device)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ecbench.core.copy_plan import merge_adjacent
 from ecbench.core.descriptors import Direction
 from ecbench.core.errors import EcbenchError
-from ecbench.core.host_memory import HostMemoryKind
 from ecbench.kv_offload.device_blocks import KvLayout
 from ecbench.kv_offload.layout import DEFAULT_POLICY, ENGINE_RETENTION_INTERVAL
 from ecbench.kv_offload.models.layer_caches import DEFAULT_BLOCK_SIZE
@@ -19,13 +18,15 @@ from ecbench.kv_offload.sampling import sample_chunks
 from ecbench.kv_offload.scenario import KvScenario, make_case
 from ecbench.kv_offload.transfers import CopyPlanner
 from ecbench.targets.reference_kv import REGION_GUARD_BYTES
-from ecbench.transfer.writers import DEFAULT_WRITER
 from ecbench.workflows.copy_cell import round_overhead_s, short_size
+from ecbench.workflows.machine_axes import cell_name, machine_params
 
 if TYPE_CHECKING:
+    from ecbench.core.host_memory import HostMemoryKind
     from ecbench.core.records import Param
     from ecbench.kv_offload.sampling import ChunkSample
     from ecbench.kv_offload.scenario import KvCase
+    from ecbench.targets.protocol import Target
 
 DIRECTIONS: dict[str, Direction] = {"store": Direction.TO_HOST, "load": Direction.TO_DEVICE}
 """Names of the legs."""
@@ -46,12 +47,14 @@ class KvWork:
     Args:
         case: The whole round trip, planned.
         sample: Those of its chunks that are copied.
+        pieces: Copies of the store, none of them joined.
         descriptors: Copies of the store; where blocks are shuffled, of one shuffle.
         copied_bytes: Bytes of the store.
     """
 
     case: KvCase
     sample: ChunkSample
+    pieces: int
     descriptors: int
     copied_bytes: int
 
@@ -62,13 +65,8 @@ class KvWork:
 
     @property
     def region_bytes(self) -> int:
-        """Host slots, guards included."""
+        """The reference's host slots, guards included."""
         return self.sample.memory.host.nbytes + 2 * REGION_GUARD_BYTES
-
-    @property
-    def plan_bytes(self) -> int:
-        """Memory of the plans of both directions."""
-        return 2 * _PLAN_BYTES_PER_COPY * self.descriptors
 
 
 @lru_cache(maxsize=_CASES_KEPT)
@@ -89,6 +87,7 @@ def plan_work(scenario: KvScenario, memory_bytes: int) -> KvWork:
     return KvWork(
         case=case,
         sample=sample,
+        pieces=len(copies),
         descriptors=len(merge_adjacent(copies) if scenario.coalesce else copies),
         copied_bytes=copies.total_bytes,
     )
@@ -101,13 +100,14 @@ class KvCell:
     Args:
         sweep: Name of the sweep.
         scenario: What is planned.
-        memory_bytes: Most bytes of the cell's buffers.
+        memory_bytes: Most bytes of the cell's buffers, with the reference's slots; a target copies the same sample.
         work: What follows from both; why nothing does, where the values do not fit together.
         host_memory: How the host's side is held.
         writer: Registered name.
         engine: Registered name.
         directions: ``store``, ``load`` or both.
         not_here: Why the device cannot run it; None where it can.
+        target: Whose worker copies; None where the reference's does, with writer and engine.
     """
 
     sweep: str
@@ -119,6 +119,7 @@ class KvCell:
     engine: str
     directions: tuple[str, ...]
     not_here: str | None
+    target: Target | None = None
 
     @property
     def skipped(self) -> str | None:
@@ -126,8 +127,14 @@ class KvCell:
         return str(self.work) if isinstance(self.work, EcbenchError) else self.not_here
 
     @property
+    def planned(self) -> KvWork:
+        """What it copies; asked only of cells that can run."""
+        assert isinstance(self.work, KvWork)
+        return self.work
+
+    @property
     def case_id(self) -> str:
-        """Prompt and block size, then whatever is not usual, then the engine."""
+        """Prompt and block size, then whatever is not usual, then the engine or the target."""
         scenario, retention = self.scenario, self.scenario.retention_interval
         parts = [
             f"{scenario.tokens}tok",
@@ -141,11 +148,8 @@ class KvCell:
             f"policy={scenario.policy}" if scenario.policy != DEFAULT_POLICY else "",
             f"memory={short_size(self.memory_bytes)}" if self.memory_bytes != DEFAULT_MEMORY_BYTES else "",
             "" if scenario.coalesce else "apart",
-            self.host_memory.value if self.host_memory is HostMemoryKind.PINNED else "",
-            self.writer if self.writer != DEFAULT_WRITER else "",
-            self.engine,
         ]
-        return f"{self.sweep}/{','.join(filter(None, parts))}"
+        return cell_name(self.sweep, parts, self)
 
     @property
     def params(self) -> dict[str, Param]:
@@ -163,9 +167,7 @@ class KvCell:
             "block_order": scenario.block_order.value,
             "memory_bytes": self.memory_bytes,
             "coalesce": scenario.coalesce,
-            "host_memory": self.host_memory.value,
-            "writer": self.writer,
-            "engine": self.engine,
+            **machine_params(self),
         }
         return values if isinstance(self.work, EcbenchError) else {**values, **_plan_params(self.work)}
 
@@ -176,13 +178,27 @@ class KvCell:
 
     @property
     def descriptors(self) -> int:
-        """Descriptors of the store."""
-        return 0 if isinstance(self.work, EcbenchError) else self.work.descriptors
+        """Descriptors of the store; a target's worker joins none."""
+        if isinstance(self.work, EcbenchError):
+            return 0
+        return self.work.descriptors if self.target is None else self.work.pieces
 
     @property
     def buffer_bytes(self) -> int:
         """Both buffers: one is filled, the other poisoned, and both are checked."""
-        return 0 if isinstance(self.work, EcbenchError) else self.work.device_bytes + self.work.region_bytes
+        return 0 if isinstance(self.work, EcbenchError) else self.work.device_bytes + self.region_bytes
+
+    @property
+    def region_bytes(self) -> int:
+        """Host slots; a target lays them out its own way."""
+        if isinstance(self.work, EcbenchError):
+            return 0
+        return self.work.region_bytes if self.target is None else self.target.kv_region_bytes(self.work.sample.memory)
+
+    @property
+    def plan_bytes(self) -> int:
+        """Memory of the plans of both directions."""
+        return 2 * _PLAN_BYTES_PER_COPY * self.descriptors
 
     @property
     def extra_s(self) -> float:

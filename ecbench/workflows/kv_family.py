@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ecbench.core.protocols import Device
     from ecbench.measure.stages import StageClock
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.sweep_axes import AxisValue, AxisValues
     from ecbench.workflows.sweep_family import Cell, Devices
 
@@ -123,42 +124,56 @@ class KvFamily:
         return complete_machine_axes(values, device)
 
     def cell(
-        self, scenario: str, values: Mapping[str, AxisValue], directions: tuple[str, ...], devices: Devices
+        self,
+        scenario: str,
+        values: Mapping[str, AxisValue],
+        directions: tuple[str, ...],
+        devices: Devices,
+        targets: Mapping[str, Target],
     ) -> KvCell:
         """Plans one cell, and finds out whether it can run here."""
         planned, memory_bytes = _scenario(values), int(values["memory"])
         host_memory, engine = HostMemoryKind(str(values["host_memory"])), str(values["engine"])
+        target = targets.get(engine)
         return KvCell(
             sweep=scenario,
             scenario=planned,
             memory_bytes=memory_bytes,
             work=_plan(planned, memory_bytes),
             host_memory=host_memory,
-            writer=str(values["writer"]),
+            writer=target.writer if target else str(values["writer"]),
             engine=engine,
             directions=directions,
             not_here=why_not_here(host_memory, engine, devices[host_memory]),
+            target=target,
         )
 
     def memory_need(self, name: str, cells: Sequence[Cell], devices: Devices) -> MemoryNeed:
-        """Caches and a region per kind of host memory, as large as its largest cell, and what checks cells."""
-        sizes = _sizes(cells)
+        """Caches and a region per kind of host memory, as large as its largest cell, and what checks cells.
+
+        Cells of targets have a region each.
+        """
+        runnable = _runnable(cells)
+        sizes, of_targets = _sizes(runnable), _of_targets(runnable)
         on_host = any(device.copies_inside_submit for device in devices.values())
-        checked = {(kind, work.device_bytes) for kind, work in _runnable(cells)}
+        checked = {(cell.host_memory, cell.planned.device_bytes) for cell in runnable}
         return MemoryNeed(
             case_id=name,
-            host_region_bytes=sum(region for _, region in sizes.values()),
+            host_region_bytes=sum(region for _, region in sizes.values())
+            + sum(cell.region_bytes for cell in of_targets),
             device_bytes=sum(caches for caches, _ in sizes.values())
             + (0 if on_host else sum(min(nbytes, CHUNK_BYTES) for _, nbytes in checked)),
             device_is_host=on_host,
-            process_bytes=process_bytes() + sum(work.plan_bytes for _, work in _runnable(cells)),
+            process_bytes=process_bytes() + sum(cell.plan_bytes for cell in runnable),
+            mend=f"use {'fewer cells, ' if of_targets else ''}fewer tokens, a smaller --axis memory=",
         )
 
     def open(
         self, cells: Sequence[Cell], devices: Devices, seed: int, clock: StageClock
     ) -> AbstractContextManager[KvSession]:
         """Takes caches and regions for all cells."""
-        return KvSession.open(_sizes(cells), devices, seed, clock)
+        runnable = _runnable(cells)
+        return KvSession.open(_sizes(runnable), _of_targets(runnable), devices, seed, clock)
 
 
 def _scenario(values: Mapping[str, AxisValue]) -> KvScenario:
@@ -187,18 +202,19 @@ def _plan(scenario: KvScenario, memory_bytes: int) -> KvWork | EcbenchError:
         return error
 
 
-def _runnable(cells: Sequence[Cell]) -> list[tuple[HostMemoryKind, KvWork]]:
-    return [
-        (cell.host_memory, cell.work)
-        for cell in cells
-        if isinstance(cell, KvCell) and isinstance(cell.work, KvWork) and cell.skipped is None
-    ]
+def _runnable(cells: Sequence[Cell]) -> list[KvCell]:
+    return [cell for cell in cells if isinstance(cell, KvCell) and cell.skipped is None]
 
 
-def _sizes(cells: Sequence[Cell]) -> dict[HostMemoryKind, tuple[int, int]]:
-    """Bytes of caches and region of the largest cells, by kind of host memory."""
+def _of_targets(cells: Sequence[KvCell]) -> list[KvCell]:
+    return [cell for cell in cells if cell.target is not None]
+
+
+def _sizes(cells: Sequence[KvCell]) -> dict[HostMemoryKind, tuple[int, int]]:
+    """Bytes of caches and region of the largest cells, by kind of host memory; targets bring their own regions."""
     sizes: dict[HostMemoryKind, tuple[int, int]] = {}
-    for kind, work in _runnable(cells):
-        caches, region = sizes.get(kind, (0, 0))
-        sizes[kind] = max(caches, work.device_bytes), max(region, work.region_bytes)
+    for cell in cells:
+        caches, region = sizes.get(cell.host_memory, (0, 0))
+        shared = cell.region_bytes if cell.target is None else 0
+        sizes[cell.host_memory] = max(caches, cell.planned.device_bytes), max(region, shared)
     return sizes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ecbench.core.errors import EcbenchError
 from ecbench.core.host_memory import HostMemoryKind
 from ecbench.engine.registry import AUTO, ENGINE_NAMES, ENGINES, why_unavailable
-from ecbench.targets.registry import REFERENCE, names_of
+from ecbench.targets.registry import REFERENCE, TARGETS, names_of
 from ecbench.transfer.writers import DEFAULT_WRITER, WRITERS
 from ecbench.workflows.sweep_axes import Axis, one_of, yes_or_no
 
@@ -15,15 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecbench.core.protocols import Device
+    from ecbench.core.records import Param
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.sweep_axes import AxisValue, AxisValues
 
 ALL_ENGINES = "all"
 """Stands for every engine that runs on the device."""
 BY_DEVICE = "by-device"
 """Stands for the usual host memory: pinned where there is a driver, pageable where host copies to host."""
-
-TARGET_WORKLOAD = "copies"
-"""Cells that targets other than the reference can run."""
 
 MACHINE_AXES: tuple[Axis, ...] = (
     Axis("coalesce", "coalesce", yes_or_no, (True,), "whether neighbours share a descriptor"),
@@ -60,13 +59,12 @@ def _replaced(values: tuple[AxisValue, ...], word: str, names: Sequence[str]) ->
     return tuple(dict.fromkeys(name for value in values for name in (names if value == word else [value])))
 
 
-def with_targets(values: AxisValues, target: str, workload: str) -> AxisValues:
+def with_targets(values: AxisValues, target: str) -> AxisValues:
     """Puts targets beside the reference into a grid: as engines, because no engine is theirs to choose.
 
     Args:
         values: Every axis of a family, completed.
         target: As a user names it.
-        workload: The family's.
 
     Raises:
         EcbenchError: An unknown target, or a grid that varies what the target decides.
@@ -75,8 +73,6 @@ def with_targets(values: AxisValues, target: str, workload: str) -> AxisValues:
     if not others:
         return values
     where = f"target {' and '.join(others)}"
-    if workload != TARGET_WORKLOAD:
-        raise EcbenchError(f"{where}: sweeps of KV round trips run the reference only: use ecbench roundtrip")
     fixed = {"writer": (DEFAULT_WRITER,), "coalesce": (True,)}
     if REFERENCE not in names_of(target):
         fixed["engine"] = (AUTO,)
@@ -91,8 +87,62 @@ def with_targets(values: AxisValues, target: str, workload: str) -> AxisValues:
 
 
 def why_not_here(host_memory: HostMemoryKind, engine: str, device: Device) -> str | None:
-    """Why a device cannot run a cell; None where it can."""
+    """Why a device cannot run a cell; None where it can.
+
+    Args:
+        host_memory: How its host side is held.
+        engine: Registered engine, or the target that copies in its place.
+        device: Where it would run.
+    """
     if host_memory is HostMemoryKind.PINNED and device.copies_inside_submit:
         return f"device {device.name} has no driver that pins host memory"
+    if engine in TARGETS:
+        pageable = host_memory is HostMemoryKind.PAGEABLE and not device.copies_inside_submit
+        return f"target {engine} pins its region itself: there are no pageable copies" if pageable else None
     reason = why_unavailable(engine, device)
     return f"engine {engine} is not available: {reason}" if reason else None
+
+
+class MachineCell(Protocol):
+    """A cell's values on these axes."""
+
+    @property
+    def host_memory(self) -> HostMemoryKind:
+        """How its host side is held."""
+
+    @property
+    def writer(self) -> str:
+        """Registered writer, or the target's own."""
+
+    @property
+    def engine(self) -> str:
+        """Registered engine, or the target's name."""
+
+    @property
+    def target(self) -> Target | None:
+        """Whose worker copies; None where writer and engine do."""
+
+
+def cell_name(sweep: str, parts: Sequence[str], cell: MachineCell) -> str:
+    """The name of a cell: what it copies, whatever of these axes is not usual, then the engine or the target.
+
+    Args:
+        sweep: Name of the sweep.
+        parts: What it copies; empty ones are left out.
+        cell: Its values.
+    """
+    named = [*filter(None, parts), *([cell.host_memory.value] if cell.host_memory is HostMemoryKind.PINNED else [])]
+    if cell.target is not None:
+        return f"{sweep}/{','.join(named)}@{cell.target.name}"
+    named += [cell.writer] if cell.writer != DEFAULT_WRITER else []
+    return f"{sweep}/{','.join([*named, cell.engine])}"
+
+
+def machine_params(cell: MachineCell) -> dict[str, Param]:
+    """A cell's values by parameter name."""
+    return {
+        "host_memory": cell.host_memory.value,
+        "writer": cell.writer,
+        "engine": cell.engine,
+        **({} if cell.target is None else {"target": cell.target.name}),
+    }

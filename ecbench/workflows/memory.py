@@ -24,6 +24,7 @@ class MemoryNeed:
         device_bytes: Buffers on the device, guards included.
         device_is_host: The device's memory is host memory too.
         process_bytes: What the process holds before the case: interpreter, torch, NumPy.
+        mend: What makes it take less, in words.
     """
 
     case_id: str
@@ -31,6 +32,7 @@ class MemoryNeed:
     device_bytes: int
     device_is_host: bool
     process_bytes: int
+    mend: str = "use fewer or smaller images, fewer tokens"
 
     @property
     def peak_host_bytes(self) -> int:
@@ -72,16 +74,16 @@ def refuse_what_does_not_fit(
     available = int(psutil.virtual_memory().available)
     for need in needs:
         if limit_bytes is not None:
-            _refuse(need.case_id, need.peak_host_bytes, limit_bytes, "the memory limit", "raise --memory-limit")
-        _refuse(need.case_id, need.host_region_bytes, shm_free_bytes, "what /dev/shm has free", "remount it larger")
-        _refuse(need.case_id, need.new_host_bytes, available, "the host memory that is available", "free some")
+            _refuse(need, need.peak_host_bytes, limit_bytes, "the memory limit", "raise --memory-limit")
+        _refuse(need, need.host_region_bytes, shm_free_bytes, "what /dev/shm has free", "remount it larger")
+        _refuse(need, need.new_host_bytes, available, "the host memory that is available", "free some")
         if device_free_bytes is not None:
-            _refuse(need.case_id, need.device_bytes, device_free_bytes, "the device's free memory", "free some there")
+            _refuse(need, need.device_bytes, device_free_bytes, "the device's free memory", "free some there")
 
 
-def _refuse(case_id: str, needed: int, there: int, what: str, mend: str) -> None:
+def _refuse(need: MemoryNeed, needed: int, there: int, what: str, mend: str) -> None:
     if needed > there:
         raise DoesNotFitError(
-            f"case {case_id} needs {format_bytes(needed)}, more than {what}, {format_bytes(there)}: "
-            f"use fewer or smaller images, fewer tokens, or {mend}"
+            f"case {need.case_id} needs {format_bytes(needed)}, more than {what}, {format_bytes(there)}: "
+            f"{need.mend}, or {mend}"
         )

@@ -139,7 +139,10 @@ def run_sweep(
 
 def _result(sweep: Sweep, journal: Journal, ledger: Ledger, *, complete: bool, ended_by: str | None) -> SweepResult:
     pinning = dict.fromkeys(device.pinning for device in sweep.devices.values())
-    environment = msgspec.structs.replace(journal.header.environment, pinning="; ".join(pinning))
+    # Asked again: opening a target's worker may have replaced more of its parts.
+    environment = with_targets(
+        msgspec.structs.replace(journal.header.environment, pinning="; ".join(pinning)), sweep.targets
+    )
     return SweepResult(
         schema_version=SCHEMA_VERSION,
         kind="sweep",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ecbench.core.records import Param
     from ecbench.measure.rounds import MeasuredCopy
     from ecbench.measure.stages import StageClock
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.memory import MemoryNeed
     from ecbench.workflows.sweep_axes import Axis, AxisValue, AxisValues
 
@@ -71,7 +72,11 @@ class CellSession(Protocol):
     """Memory that the cells of a sweep share."""
 
     def copies(self, cell: Cell) -> list[MeasuredCopy]:
-        """The directions of a cell, ready to be measured; the content of the memory is anybody's."""
+        """The directions of a cell, ready to be measured; the content of the memory is anybody's.
+
+        Raises:
+            CopyRefusedError: What copies refuses the cell.
+        """
 
 
 class CellFamily(Protocol):
@@ -94,7 +99,12 @@ class CellFamily(Protocol):
         """
 
     def cell(
-        self, scenario: str, values: Mapping[str, AxisValue], directions: tuple[str, ...], devices: Devices
+        self,
+        scenario: str,
+        values: Mapping[str, AxisValue],
+        directions: tuple[str, ...],
+        devices: Devices,
+        targets: Mapping[str, Target],
     ) -> Cell:
         """Makes the cell of one point of the grid.
 
@@ -103,6 +113,7 @@ class CellFamily(Protocol):
             values: One value per axis, but for directions.
             directions: The cell's legs.
             devices: Tell whether the cell can run.
+            targets: Those beside the reference, by the value of the engine axis that stands for them.
         """
 
     def memory_need(self, name: str, cells: Sequence[Cell], devices: Devices) -> MemoryNeed:

@@ -112,11 +112,11 @@ def prepare_sweep(options: SweepOptions) -> Sweep:
         budget=options.budget,
     )
     axes = plan.family.complete(plan.axes, open_device(options.device))
-    axes = with_targets(axes, options.target, plan.family.workload)
+    axes = with_targets(axes, options.target)
     kinds = [kind for kind in HostMemoryKind if kind.value in axes.get("host_memory", (HostMemoryKind.PINNED.value,))]
     devices = {kind: open_device(options.device, kind) for kind in kinds}
-    targets = [open_target(name, devices[kinds[0]]) for name in names_of(options.target) if name != REFERENCE]
-    cells = make_cells(plan, axes, devices)
+    targets = {name: open_target(name, devices[kinds[0]]) for name in names_of(options.target) if name != REFERENCE}
+    cells = make_cells(plan, axes, devices, targets)
     reasons = {cell.skipped for cell in cells}
     if None not in reasons:
         raise UnavailableError(f"no cell of sweep {plan.name} can run here: {'; '.join(map(str, reasons))}")
@@ -124,7 +124,7 @@ def prepare_sweep(options: SweepOptions) -> Sweep:
     refuse_what_does_not_fit(
         [need], options.memory_limit_bytes, shm_free_bytes(), next(iter(devices.values())).free_bytes()
     )
-    return Sweep(options, plan, axes, devices, cells, need, expected_round_s(cells), targets)
+    return Sweep(options, plan, axes, devices, cells, need, expected_round_s(cells), [*targets.values()])
 
 
 def refuse_unconfirmed(sweep: Sweep) -> None:

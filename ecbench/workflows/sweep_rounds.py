@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ecbench.core.errors import CopyRefusedError
+from ecbench.core.records import LegResult, LegStatus
 from ecbench.measure.rounds import measure_rounds
 from ecbench.workflows.sweep_ledger import WARM_UP, CellRound, Ledger, one_round
 from ecbench.workflows.sweep_schedule import (
@@ -20,7 +22,6 @@ from ecbench.workflows.sweep_schedule import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ecbench.core.records import LegResult
     from ecbench.measure.stages import StageClock
     from ecbench.workflows.sweep_family import CellSession
     from ecbench.workflows.sweep_grid import Sweep
@@ -140,17 +141,22 @@ class SweepRounds:
         self._tell(entry)
 
     def _start(self, session: CellSession, cell: int) -> None:
+        self._next_round[cell] = WARM_UP
         case_id = self._sweep.cells[cell].case_id
         still_open = self._ledger.open_directions(cell)
+        try:
+            copies = session.copies(self._sweep.cells[cell])
+        except CopyRefusedError as error:
+            self._steps[cell] = iter([[_refused(direction, error) for direction in still_open]])
+            return
         self._steps[cell] = measure_rounds(
-            [copy for copy in session.copies(self._sweep.cells[cell]) if copy.direction in still_open],
+            [copy for copy in copies if copy.direction in still_open],
             rounds=self._most_rounds,
             seed=self._sweep.options.seed,
             label=f"{case_id}/{self._process}",
             clock=self._clock,
             process=self._process,
         )
-        self._next_round[cell] = WARM_UP
 
     def _tell(self, entry: CellRound) -> None:
         self._left.finished(entry.cell, entry.seconds)
@@ -162,3 +168,7 @@ class SweepRounds:
         else:
             left_s = max(0.0, budget_s - entry.spent_s)
             self._report(SweepProgress(case_id, min(1.0, entry.spent_s / budget_s), done, left_s))
+
+
+def _refused(direction: str, error: CopyRefusedError) -> LegResult:
+    return LegResult(direction=direction, status=LegStatus.ERROR, reason=str(error))

@@ -22,6 +22,7 @@ from ecbench.workflows.sweep_family import DEFAULT_FAMILY, find_family
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ecbench.targets.protocol import Target
     from ecbench.workflows.scenarios import ScenarioFile
     from ecbench.workflows.sweep_axes import AxisValues
     from ecbench.workflows.sweep_family import Cell, CellFamily, Devices
@@ -147,13 +148,14 @@ def count_cells(axes: AxisValues) -> int:
     return math.prod(len(values) for name, values in axes.items() if name != LEG_AXIS)
 
 
-def make_cells(plan: SweepPlan, axes: AxisValues, devices: Devices) -> list[Cell]:
+def make_cells(plan: SweepPlan, axes: AxisValues, devices: Devices, targets: Mapping[str, Target]) -> list[Cell]:
     """Makes every cell of a grid; the last axis varies fastest.
 
     Args:
         plan: The sweep.
         axes: Completed by the device.
         devices: Tell which cells can run.
+        targets: Those beside the reference, by name.
 
     Raises:
         EcbenchError: More cells than any sweep can run, or none.
@@ -164,7 +166,7 @@ def make_cells(plan: SweepPlan, axes: AxisValues, devices: Devices) -> list[Cell
     varied = {name: values for name, values in axes.items() if name != LEG_AXIS}
     directions = tuple(map(str, axes[LEG_AXIS]))
     points = (dict(zip(varied, point, strict=True)) for point in itertools.product(*varied.values()))
-    cells = [plan.family.cell(plan.name, point, directions, devices) for point in points]
+    cells = [plan.family.cell(plan.name, point, directions, devices, targets) for point in points]
     largest = plan.max_batch_bytes
     fitting = [cell for cell in cells if largest is None or cell.copied_bytes <= largest]
     if not fitting:

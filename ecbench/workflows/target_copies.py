@@ -10,7 +10,6 @@ from ecbench.core.descriptors import Direction
 from ecbench.measure.memory import HostMemory
 from ecbench.measure.rounds import MeasuredCopy
 from ecbench.targets.protocol import BlockTarget
-from ecbench.targets.registry import open_target
 from ecbench.workflows.copy_cell import DIRECTIONS, CopyCell
 from ecbench.workflows.copy_geometry import GUARD_BYTES
 
@@ -37,7 +36,7 @@ def region_blocks_by_key(cells: Sequence[CopyCell]) -> dict[RegionKey, int]:
     blocks: dict[RegionKey, int] = {}
     for cell in cells:
         if cell.target is not None:
-            key = cell.target, cell.host_memory, cell.geometry.block_size_bytes
+            key = cell.target.name, cell.host_memory, cell.geometry.block_size_bytes
             blocks[key] = max(blocks.get(key, 0), cell.geometry.region_blocks)
     return blocks
 
@@ -69,9 +68,10 @@ class TargetRegions:
         Raises:
             DoesNotFitError: A region does not fit /dev/shm.
         """
+        targets = {cell.target.name: cell.target for cell in cells if cell.target is not None}
         workers: dict[RegionKey, BlockCopies] = {}
         for (name, kind, block_bytes), blocks in region_blocks_by_key(cells).items():
-            target = open_target(name, devices[kind])
+            target = targets[name]
             assert isinstance(target, BlockTarget)
             worker = target.open_blocks(block_bytes, blocks, device=devices[kind])
             stack.callback(worker.close)
@@ -88,7 +88,7 @@ class TargetRegions:
             on_device: The same as content is made and checked there.
         """
         assert cell.target is not None
-        worker = self.workers[cell.target, cell.host_memory, cell.geometry.block_size_bytes]
+        worker = self.workers[cell.target.name, cell.host_memory, cell.geometry.block_size_bytes]
         region = worker.region[: cell.geometry.region_blocks * cell.geometry.block_size_bytes]
         sides = _Sides(device, arena, region, on_device, HostMemory(region.numpy()))
         return [_measured(cell, name, worker, sides, self.seed) for name in cell.directions]

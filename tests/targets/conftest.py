@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from ecbench.targets.vllm import installation, stand_ins
+from ecbench.targets.vllm import installation, kv_stand_ins, stand_ins
 
 TREE = Path(__file__).parent / "vllm_tree"
 
 
 def is_vllm(module):
     return module == "vllm" or module.startswith("vllm.")
+
+
+def _forget():
+    for cached in (installation.load_vllm, stand_ins.install_stand_ins, kv_stand_ins.install_kv_stand_ins):
+        cached.cache_clear()
 
 
 @pytest.fixture
@@ -25,8 +30,7 @@ def no_vllm(monkeypatch):
     kept = {name: sys.modules.pop(name) for name in [*sys.modules] if is_vllm(name)}
     places = [place for place in sys.path if not (Path(place or ".") / "vllm").is_dir()]
     monkeypatch.setattr(sys, "path", places)
-    for cached in (installation.load_vllm, stand_ins.install_stand_ins):
-        cached.cache_clear()
+    _forget()
     yield
     for library in stand_ins._LIBRARIES:
         library._destroy()
@@ -34,8 +38,7 @@ def no_vllm(monkeypatch):
     for name in [name for name in sys.modules if is_vllm(name)]:
         del sys.modules[name]
     sys.modules.update(kept)
-    for cached in (installation.load_vllm, stand_ins.install_stand_ins):
-        cached.cache_clear()
+    _forget()
 
 
 @pytest.fixture

@@ -276,12 +276,6 @@ def test_with_both_a_grid_may_have_engines(vllm_tree, here):
     assert document["axes"]["engine"] == ["gather", "memmove", "vllm"]
 
 
-def test_sweeps_of_kv_round_trips_say_what_to_use_instead(here):
-    ran = run("sweep", "kv-block-size", "--target", "vllm", "--device", "cpu", "--quiet")
-    assert ran.exit_code == 2
-    assert "use ecbench roundtrip" in ran.stderr
-
-
 def test_a_sweep_is_not_resumed_with_another_version_of_the_target(vllm_tree, here, monkeypatch):
     from ecbench.workflows import sweep_rounds
 

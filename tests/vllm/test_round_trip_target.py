@@ -64,7 +64,7 @@ def test_both_side_by_side_on_both_workloads(here):
         for was, is_now in zip(reference["legs"], vllm["legs"], strict=True):
             assert (was["status"], is_now["status"]) == ("passed", "passed")
             assert was["copied_bytes"] == is_now["copied_bytes"]
-    assert document["settings"]["vllm"].startswith("0.3")
+    assert document["environment"]["vllm"].startswith("0.3")
     assert document["environment"]["stand_ins"] != []
     assert left_behind() == []
 

@@ -71,8 +71,10 @@ class VllmKvSession:
                 self._worker = open_kv_worker(refs, caches, placed.memory, self._region)
             self._stores = _HandlerClock(part_of(self._worker, "_store_handler"))
             self._loads = _HandlerClock(part_of(self._worker, "_load_handler"))
-        except BaseException:
-            self._region.cleanup()
+        except BaseException as error:
+            _drop_locals(error)
+            with keep_off_stdout():
+                self._region.cleanup()
             raise
         self._whole: Tensor | None = self._region.base_tensor.view(torch.uint8)
 
@@ -190,6 +192,14 @@ class _HandlerClock:
     def _count_and_swap(self, sources: Tensor, destinations: Tensor, sizes: Tensor, **named: Any) -> None:
         self.descriptors = sizes.numel()
         self._swap(sources, destinations, sizes, **named)
+
+
+def _drop_locals(error: BaseException) -> None:
+    """Empties the frames that an error keeps: vLLM cannot unmap a region while tensors of theirs look at it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        traceback.clear_frames(seen.__traceback__)
+        seen = seen.__cause__ or seen.__context__
 
 
 def _slot_notes(slot_bytes: int, reference_bytes: int) -> tuple[str, ...]:

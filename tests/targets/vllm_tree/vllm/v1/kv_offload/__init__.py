@@ -1,0 +1,1 @@
+"""Part of a package with the names of vLLM."""

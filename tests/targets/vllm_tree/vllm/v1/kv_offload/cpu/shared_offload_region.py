@@ -1,0 +1,7 @@
+"""The region."""
+
+from tests.targets.fake_vllm_kv import FakeRegion
+
+
+class SharedOffloadRegion(FakeRegion):
+    """As it is."""
