@@ -25,7 +25,9 @@ def compare(
     ] = "total_s",
     under_test: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="What is meant to differ: torch, driver, ecbench, numpy, python or kernel."),
+        typer.Option(
+            metavar="NAME", help="What is meant to differ: torch, vllm, driver, ecbench, numpy, python or kernel."
+        ),
     ] = None,
     json_path: JsonOption = None,
     out: Annotated[

@@ -12,8 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from ecbench.core.errors import EcbenchError
-
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
@@ -23,8 +21,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class NotApplicableError(EcbenchError):
-    """A check says nothing about this target, or cannot be made on this machine; the message says why."""
+class NotApplicableError(BaseException):
+    """A check says nothing about this target, or cannot be made on this machine; the message says why.
+
+    No `Exception`: a check that takes any of those for a refusal must not take this for one.
+    """
 
 
 class Descriptor(NamedTuple):

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import ClassVar
 
+from ecbench.core.conformance_protocols import NotApplicableError
 from ecbench.targets.reference_conformance import (
     ReferenceAllocator,
     ReferenceConformance,
@@ -123,6 +124,25 @@ class KillsItsHolder(ReferenceConformance):
             os.kill(os.getppid(), 9)
             threading.Event().wait()
         return super().allocator(num_blocks)
+
+
+class AllocatorAlone(ReferenceConformance):
+    """Has nothing but an allocator, and says so."""
+
+    def create_region(self, name, num_blocks, block_size_bytes):
+        raise NotApplicableError("no region")
+
+    def open_region(self, name, num_blocks, block_size_bytes):
+        raise NotApplicableError("no region")
+
+    def wait_for_size(self, descriptor, size_bytes, timeout_s):
+        raise NotApplicableError("no region")
+
+    def worker(self, spec):
+        raise NotApplicableError("no worker")
+
+    def scheduler(self, spec):
+        raise NotApplicableError("no scheduler")
 
 
 class RaisesAtOnce(ReferenceConformance):

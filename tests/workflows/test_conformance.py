@@ -98,6 +98,15 @@ def test_the_reference_passes_every_check(reference):
     assert reference.complete
 
 
+def test_what_a_target_does_not_have_is_neither_passed_nor_failed():
+    result = run(f"{FAULTY}:AllocatorAlone")
+    outcomes = {case.check: case.outcome for case in result.cases}
+    has = {name for name in outcomes if name.startswith("allocator.")}
+    assert {name for name, outcome in outcomes.items() if outcome is ConformanceOutcome.PASSED} == has
+    assert {outcomes[name] for name in outcomes.keys() - has} == {ConformanceOutcome.NOT_APPLICABLE}
+    assert exit_code_of(result) is ExitCode.OK
+
+
 def test_progress_is_told_check_by_check(reference):
     assert [(name, number, len(CHECKS)) for number, name in enumerate(CHECKS, start=1)] == TOLD
 

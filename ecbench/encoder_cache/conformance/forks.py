@@ -6,10 +6,14 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+from ecbench.core.conformance_protocols import NotApplicableError
 from ecbench.encoder_cache.conformance.definitions import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_NOT_APPLICABLE = 77
+"""Exit status of a child that raised `NotApplicableError`, by the custom of other test tools."""
 
 
 class Ended:
@@ -21,7 +25,11 @@ class Ended:
 
 
 def run_forked(work: Callable[[], object]) -> Ended:
-    """Forks, runs something in the child, and waits for its end."""
+    """Forks, runs something in the child, and waits for its end.
+
+    Raises:
+        NotApplicableError: The child raised it.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -31,6 +39,8 @@ def run_forked(work: Callable[[], object]) -> Ended:
     with os.fdopen(reading, "rb") as pipe:
         error = pipe.read().decode(errors="replace")
     _, status = os.waitpid(pid, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _NOT_APPLICABLE:
+        raise NotApplicableError(error)
     return Ended(error, signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else None)
 
 
@@ -39,6 +49,9 @@ def _run_and_exit(work: Callable[[], object], writing: int) -> None:
     try:
         work()
         code = 0
+    except NotApplicableError as error:
+        code = _NOT_APPLICABLE
+        os.write(writing, str(error).encode()[:4096])
     except BaseException as error:
         os.write(writing, describe_error(error).encode()[:4096])
     finally:

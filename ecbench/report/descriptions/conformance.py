@@ -65,7 +65,8 @@ def _answer(result: ConformanceResult) -> Answer:
     counts = Counter(case.outcome for case in result.cases)
     total = len(result.cases)
     parts = [f"{counts[outcome]} {_WORDS[outcome].lower()}" for outcome in ConformanceOutcome if counts[outcome]]
-    covered = len({case.behaviour for case in result.cases} - {None})
+    applied = [case for case in result.cases if case.outcome is not ConformanceOutcome.NOT_APPLICABLE]
+    covered = len({case.behaviour for case in applied} - {None})
     text = f"{counted(total, 'check')}, {covered} of {_BEHAVIOURS} behaviours: {', '.join(parts) or 'none was run'}."
     tone = Tone.BAD if counts[ConformanceOutcome.FAILED] else Tone.GOOD
     return Answer("Does the target conform?", text, tone)

@@ -91,9 +91,8 @@ def _finding(case: SelftestCase) -> Answer:
     rates = rates_at(case, case.promises.threshold)
     if not rates:
         return Answer(question, _TOO_FEW, Tone.CAUTION)
-    delays = ", ".join(percent(delay) for delay in rates if delay)
-    found = ", ".join(percent(entry.failed.share) for delay, entry in rates.items() if delay)
-    text = f"With delays of {delays}, {found} of gates fail at {percent(case.promises.threshold)}. Without a delay, "
+    found = ", ".join(f"{percent(entry.failed.share)} with {percent(delay)}" for delay, entry in rates.items() if delay)
+    text = f"At {percent(case.promises.threshold)}, so many gates fail: {found} of delay. Without a delay, "
     return Answer(question, f"{text}{percent(rates[0.0].inconclusive.share)} of gates are inconclusive.")
 
 
