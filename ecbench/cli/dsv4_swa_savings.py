@@ -47,7 +47,9 @@ def dsv4_swa_savings(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            "--policy", metavar="NAME,...", help="pr (the skip of vLLM #43142), vllm-0.33, or both: the default."
+            "--policy",
+            metavar="NAME,...",
+            help="pr (the skip of vLLM #43142), vllm-0.33, or both: the default; with --against the latter.",
         ),
     ] = None,
     retention_interval: Annotated[

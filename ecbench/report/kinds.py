@@ -23,7 +23,7 @@ from ecbench.report.descriptions.savings import describe_savings
 from ecbench.report.descriptions.selftest import describe_selftest, selftest_checks
 from ecbench.report.descriptions.sweep import describe_sweep
 from ecbench.report.descriptions.verdicts import describe_verdicts, verdict_checks
-from ecbench.report.savings_checks import savings_checks
+from ecbench.report.savings_checks import fuzz_checks, savings_checks
 from ecbench.report.savings_figures import with_savings_figures
 from ecbench.stats.summary import recompute
 
@@ -40,6 +40,10 @@ R = TypeVar("R", bound=AnyResult)
 
 def _as_stored(result: R) -> R:
     return result
+
+
+def _no_checks(_: AnyResult) -> list[CheckLine]:
+    return []
 
 
 def _with_model(result: SweepResult) -> SweepResult:
@@ -64,6 +68,7 @@ class Kind:
         checks: The checks of one case.
         with_figures: Computes anew what samples decide.
         has_legs: Its cases are `CaseResult`, so there are samples to tabulate, plot and compare.
+        checks_of_all: Checks of the result as a whole.
     """
 
     result_type: Any
@@ -71,12 +76,15 @@ class Kind:
     checks: Callable[[Any], list[CheckLine]]
     with_figures: Callable[[Any], Any] = _as_stored
     has_legs: bool = False
+    checks_of_all: Callable[[Any], list[CheckLine]] = _no_checks
 
 
 KINDS = {
     "roundtrip": Kind(RoundTripResult, describe_round_trip, leg_checks, recompute, has_legs=True),
     "sweep": Kind(SweepResult, describe_sweep, leg_checks, _with_model, has_legs=True),
-    "dsv4-swa-savings": Kind(SavingsResult, describe_savings, savings_checks, with_savings_figures, has_legs=True),
+    "dsv4-swa-savings": Kind(
+        SavingsResult, describe_savings, savings_checks, with_savings_figures, has_legs=True, checks_of_all=fuzz_checks
+    ),
     "compare": Kind(ComparisonResult, describe_verdicts, verdict_checks),
     "gate": Kind(ComparisonResult, describe_verdicts, verdict_checks),
     "ab": Kind(ComparisonResult, describe_verdicts, verdict_checks),
@@ -93,6 +101,12 @@ KINDS = {
 def kind_of(result: AnyResult) -> Kind:
     """The kind of a loaded result."""
     return KINDS[result.kind]
+
+
+def checks_of(result: AnyResult) -> list[CheckLine]:
+    """All checks of a result: of the whole, then case by case."""
+    kind = kind_of(result)
+    return [*kind.checks_of_all(result), *(line for case in result.cases for line in kind.checks(case))]
 
 
 def describe(result: AnyResult) -> Document:

@@ -7,11 +7,37 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ecbench.report.checks import CheckLine, Outcome, leg_checks
-from ecbench.report.savings_differences import against_words
+from ecbench.report.documents import counted
+from ecbench.report.savings_differences import against_words, difference_words
 from ecbench.report.savings_figures import WITHOUT, proof_words
 
 if TYPE_CHECKING:
-    from ecbench.core.savings_records import SavingsCase
+    from ecbench.core.differential_records import FuzzFinding
+    from ecbench.core.savings_records import SavingsCase, SavingsResult
+
+_DRAWN = "drawn requests"
+
+
+def fuzz_checks(result: SavingsResult) -> list[CheckLine]:
+    """Drawn requests, where there were any: one check for all that agree, or one for each difference."""
+    fuzz = result.fuzz
+    if fuzz is None:
+        return []
+    name = f"{counted(fuzz.masks, 'request')} against {fuzz.scheduler}, seed {fuzz.seed}"
+    if fuzz.ok:
+        return [CheckLine(_DRAWN, name, Outcome.PASSED)]
+    lines = [_finding_check(finding) for finding in fuzz.findings]
+    if fuzz.also:
+        words = f"{counted(fuzz.also, 'more request')} differ and were not made smaller"
+        lines.append(CheckLine(_DRAWN, name, Outcome.FAILED, words, "differs"))
+    return lines
+
+
+def _finding_check(finding: FuzzFinding) -> CheckLine:
+    words = f"{finding.request}: {finding.refused or '; '.join(map(difference_words, finding.differences))}"
+    return CheckLine(
+        _DRAWN, f"request {finding.number}, {finding.check}", Outcome.FAILED, words, "differs", path=finding.scenario
+    )
 
 
 def savings_checks(case: SavingsCase) -> list[CheckLine]:

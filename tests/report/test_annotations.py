@@ -102,8 +102,7 @@ def test_what_github_would_drop_is_counted(findings, last):
 def test_no_text_can_break_out_of_its_command(group, message, path):
     check = CheckLine(group, "save", Outcome.FAILED, message, "why", path=path or None, line=3)
     with pytest.MonkeyPatch.context() as patch:
-        kind = type("Kind", (), {"checks": staticmethod(lambda _: [check])})
-        patch.setattr(formats, "kind_of", lambda _: kind)
+        patch.setattr(formats, "checks_of", lambda _: [check])
         (line,) = workflow_commands(base_result(), None)
     assert "\n" not in line
     assert "\r" not in line

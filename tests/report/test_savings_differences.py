@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
@@ -20,7 +21,8 @@ from ecbench.report.descriptions.savings import describe_savings
 from ecbench.report.formats.document_console import print_document
 from ecbench.report.formats.document_markdown import render_document_markdown
 from ecbench.report.formats.html import Page, render_html
-from ecbench.report.savings_checks import savings_checks
+from ecbench.report.formats.junit import render_junit
+from ecbench.report.savings_checks import fuzz_checks, savings_checks
 from tests.conftest import GOLDEN
 
 RESULT = msgspec.json.decode((GOLDEN / "savings_result.json").read_bytes(), type=SavingsResult)
@@ -146,6 +148,25 @@ def test_a_fuzz_run_without_differences_says_so():
 def test_a_comparison_is_a_check(against, outcome):
     checks = {line.name: line for line in savings_checks(msgspec.structs.replace(CASE, against=against))}
     assert checks["against vllm 0.33.0"].outcome is outcome
+
+
+def test_each_difference_of_a_fuzz_run_is_a_failed_check_and_a_clean_run_one_that_passed():
+    failed = fuzz_checks(with_fuzz(TALLY))
+    assert [(line.name, line.outcome, line.path) for line in failed] == [
+        ("request 4, mask", Outcome.FAILED, "reports/fuzz-vllm-seed7-4.toml"),
+        ("request 9, scheduler", Outcome.FAILED, None),
+        ("100 requests against vllm 0.33.0, seed 7", Outcome.FAILED, None),
+    ]
+    assert "tokens 1; sliding 1 window 1: " in failed[0].message
+    assert "AssertionError: odd" in failed[1].message
+    clean = fuzz_checks(with_fuzz(msgspec.structs.replace(TALLY, findings=[], also=0)))
+    assert [line.outcome for line in clean] == [Outcome.PASSED]
+    assert fuzz_checks(with_against(EQUAL)) == []
+
+
+def test_junit_counts_the_checks_of_a_fuzz_run():
+    (suite,) = ET.fromstring(render_junit([with_fuzz(TALLY)]))
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "3")
 
 
 def test_results_keep_what_was_compared_and_drawn():

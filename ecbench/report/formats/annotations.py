@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ecbench.report.checks import CheckLine, Outcome
-from ecbench.report.kinds import kind_of
+from ecbench.report.kinds import checks_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def workflow_commands(result: AnyResult, root: Path | None) -> list[str]:
         result: Of any kind.
         root: Where the repository is checked out; files are named as seen from there.
     """
-    lines = [line for case in result.cases for line in kind_of(result).checks(case)]
+    lines = checks_of(result)
     commands: list[str] = []
     for level in dict.fromkeys(_LEVELS.values()):
         found = [line for line in lines if _LEVELS.get(line.outcome) == level]

@@ -9,7 +9,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from ecbench.report.checks import CheckLine, Outcome
 from ecbench.report.documents import shown
-from ecbench.report.kinds import kind_of
+from ecbench.report.kinds import checks_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def _suite(result: AnyResult) -> TestSuite:
     suite.timestamp = _xml(result.started_at)
     for name in environment.__struct_fields__:
         suite.add_property(name, _xml(shown(getattr(environment, name))))
-    lines = [line for case in result.cases for line in kind_of(result).checks(case)]
+    lines = checks_of(result)
     for line in [*lines, *_interruption(result)]:
         suite.add_testcase(_case(line))
     return suite
