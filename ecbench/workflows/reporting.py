@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ecbench.core.errors import EcbenchError
 from ecbench.core.records import to_json
 from ecbench.report.descriptions.side_by_side import describe_side_by_side
 from ecbench.report.figures import REPORTS_STAGE
@@ -245,14 +246,18 @@ def write_report(report: Report, out: Path, formats: Sequence[ReportFormat] = DE
         The files.
 
     Raises:
-        EcbenchError: The folder cannot be made or written to.
+        EcbenchError: The folder cannot be made or written to, or there is nothing to draw.
     """
     if len(formats) == 1 and out.suffix == ENDINGS.get(formats[0]) and not out.is_dir():
         refuse_unwritable(out.parent)
         write_atomically(out, render_files(report, formats)[out.suffix])
         return [out]
+    contents = render_files(report, formats)
+    if not contents:
+        kinds = ", ".join(dict.fromkeys(result.kind for result in report.stored))
+        raise EcbenchError(f"a result of {kinds} has no plot: use --format markdown, html, csv, json or junit")
     refuse_unwritable(out)
-    return write_result_files(out, report.stem, render_files(report, formats))
+    return write_result_files(out, report.stem, contents)
 
 
 @dataclass(frozen=True)

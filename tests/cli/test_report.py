@@ -140,3 +140,12 @@ def test_a_folder_that_cannot_be_written_is_exit_code_two(ecbench, here, saved, 
     assert result.stderr.count("\n") == 1
     assert "cannot be written" in result.stderr
     assert names_in(here) == [saved, "taken"]
+
+
+@pytest.mark.parametrize("wanted", ["svg", "png"])
+def test_a_result_without_plots_is_refused_and_leaves_no_folder(ecbench, here, wanted):
+    assert ecbench("list", "targets", "--json", "list.json").exit_code == 0
+    shown = ecbench("report", "list.json", "--format", wanted, "--out", "drawn")
+    assert shown.exit_code == 2
+    assert "a result of list has no plot: use --format markdown" in shown.stderr
+    assert not (here / "drawn").exists()
