@@ -69,6 +69,19 @@ class CopyRefusedError(EcbenchError):
     exit_code = ExitCode.CHECK_FAILED
 
 
+def error_class_of(exit_code: int) -> type[EcbenchError]:
+    """The class of error that an ecbench in another process ended with.
+
+    Args:
+        exit_code: Of a process that gave no result.
+
+    Returns:
+        A class that leads to the same exit code; `DataError` for codes that say nothing about what is missing.
+    """
+    classes: dict[int, type[EcbenchError]] = {ExitCode.USAGE: EcbenchError, ExitCode.UNAVAILABLE: UnavailableError}
+    return classes.get(exit_code, DataError)
+
+
 def unknown_name(kind: str, name: str, known: list[str] | tuple[str, ...]) -> EcbenchError:
     """Builds the error for a name that a registry does not hold.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from ecbench.core.errors import DataError, EcbenchError, ExitCode, UnavailableError
+from ecbench.core.errors import DataError, ExitCode, UnavailableError, error_class_of
 from ecbench.core.host_memory import HostMemoryKind
 from ecbench.core.records import LegStatus
 from ecbench.measure.verification import combine_rounds
@@ -134,11 +134,7 @@ def arguments_of(options: RoundTripOptions) -> list[str]:
 def _failure(finished: subprocess.CompletedProcess[str], what: str) -> BaseException:
     if finished.returncode == ExitCode.INTERRUPTED:
         return KeyboardInterrupt()
-    errors: dict[int, type[EcbenchError]] = {
-        ExitCode.USAGE: EcbenchError,
-        ExitCode.UNAVAILABLE: UnavailableError,
-    }
-    return errors.get(finished.returncode, DataError)(f"{what} failed: {_last_words(finished)}")
+    return error_class_of(finished.returncode)(f"{what} failed: {_last_words(finished)}")
 
 
 def _last_words(finished: subprocess.CompletedProcess[str]) -> str:

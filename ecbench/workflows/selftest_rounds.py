@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from ecbench.core.errors import DataError, EcbenchError, ExitCode, UnavailableError
+from ecbench.core.errors import DataError, EcbenchError, ExitCode, error_class_of
 from ecbench.core.selftest_records import ProcessRound
 from ecbench.stats.error_rates import DELAYS, UNCHANGED_PER_TURN
 from ecbench.workflows.selftest_worker import READY, RoundAnswer, RoundRequest
@@ -159,9 +159,5 @@ class _WrongRoundError(EcbenchError):
 
 
 def _failure(answer: RoundAnswer) -> EcbenchError:
-    errors: dict[int, type[EcbenchError]] = {
-        ExitCode.CHECK_FAILED: _WrongRoundError,
-        ExitCode.USAGE: EcbenchError,
-        ExitCode.UNAVAILABLE: UnavailableError,
-    }
-    return errors.get(answer.exit_code, DataError)(f"a process round failed: {answer.error}")
+    wrong = answer.exit_code == ExitCode.CHECK_FAILED
+    return (_WrongRoundError if wrong else error_class_of(answer.exit_code))(f"a process round failed: {answer.error}")
